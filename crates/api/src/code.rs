@@ -222,7 +222,7 @@ codes! {
         "Compare the fields in the preview; `--accept-changed STEP` skips the step all the same.";
     /// A done effect is of another kind or connection now.
     EffectDiffers "effect-differs" 409 "A done effect is another effect now"
-        "Give the step another id, so that it is performed, or undo or redo the effect first.";
+        "Give the step another id, so that it is performed, or undo the effect first.";
     /// No such plan.
     PlanNotFound "plan-not-found" 404 "There is no such replay plan"
         "Check the plan's id and the token's namespace; `semel replay list` shows the plans.";

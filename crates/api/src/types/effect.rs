@@ -232,7 +232,7 @@ pub struct Duplicate {
     /// Its key, while its record is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Where they were stopped: `claim`, `wait`, `replay`, `destination` or `order`.
+    /// Where they were stopped: `claim`, `wait`, `replay`, `ledger`, `destination` or `order`.
     pub stopped_by: String,
     /// How they were treated: `repeat`, `mismatch`, `held` or `stale`.
     pub verdict: String,

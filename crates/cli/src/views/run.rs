@@ -1,8 +1,11 @@
 //! Runs.
 
-use semel_api::types::{AtGate, BehindKey, Run, RunDetail, RunStatus};
+use semel_api::types::{AtGate, BehindKey, JournalLine, Run, RunDetail, RunStatus};
+use semel_model::Event;
 use semel_model::effect::EffectState;
+use semel_model::event::NameEvent;
 use semel_model::run::RunState;
+use serde::Deserialize as _;
 
 use super::{Extent, fault_text, shown, timeline};
 use crate::style::{Style, Tone, cell, render, toned_cell};
@@ -100,26 +103,84 @@ fn partial(detail: &RunDetail) -> Option<String> {
     let next = match run.state.state() {
         RunState::Active | RunState::Succeeded | RunState::Superseded => return None,
         RunState::InDoubt => "settle the doubt, semel doubt list".to_owned(),
-        RunState::Failed | RunState::NeedsReview | RunState::Quarantined => format!(
-            "semel run resume {0} --reason '…', or semel run replay {0} on another release",
-            run.id
-        ),
+        RunState::NeedsReview => after_review(run),
+        RunState::Failed | RunState::Quarantined => resume_or_replay(run),
         RunState::Cancelled => format!("semel run replay {}", run.id),
     };
     let at = |is: fn(EffectState) -> bool| {
-        let steps = detail.effects.iter().filter(|effect| is(effect.state));
-        let steps: Vec<&str> = steps.map(|effect| effect.step.as_str()).collect();
-        match steps.as_slice() {
-            [] => "nothing".to_owned(),
-            steps => printable(&steps.join(", ")),
-        }
+        let steps = detail.effects.iter().filter(move |effect| is(effect.state));
+        steps.map(|effect| effect.step.clone())
     };
-    let done = at(|state| state == EffectState::Done);
+    let own = at(|state| state == EffectState::Done);
+    let mut done = list(reused(&detail.journal).into_iter().chain(own));
+    let mut lines = detail.journal.iter();
+    if !detail.journal.is_empty() && lines.all(|line| line.events.is_empty()) {
+        // Without the right `payload` the events are left out, and with them what it reused.
+        done.push_str(" (by this run itself)");
+    }
     let not_done = at(|state| matches!(state, EffectState::Failed | EffectState::Retrying));
     let in_doubt = at(|state| matches!(state, EffectState::InDoubt | EffectState::Pending));
+    let (not_done, in_doubt) = (list(not_done), list(in_doubt));
     Some(format!(
         "done: {done}; not done: {not_done}; in doubt: {in_doubt}; safe next: {next}"
     ))
+}
+
+fn resume_or_replay(run: &Run) -> String {
+    format!(
+        "semel run resume {0} --reason '…', or semel run replay {0} on another release",
+        run.id
+    )
+}
+
+/// What is safe for a run that needs review. Where the ledger stopped it, resuming it as it is leads
+/// to the same end.
+fn after_review(run: &Run) -> String {
+    let code = run.fault.as_ref().and_then(|fault| fault["code"].as_str());
+    let id = run.id;
+    match code {
+        Some("effect-changed") => format!("compare the requests, semel run replay {id}"),
+        Some("effect-differs") => format!(
+            "give the step another id or undo the effect, publish it, and semel run replay {id}"
+        ),
+        Some("key-held") => {
+            format!("settle the run that holds the key, then semel run resume {id} --reason '…'")
+        }
+        Some("key-other-request") => format!(
+            "correct the input and start a new run; or write `mismatch: accept`, publish it, and \
+             semel run replay {id}"
+        ),
+        Some("key-begun-since") => "start a new run".to_owned(),
+        Some(_) | None => resume_or_replay(run),
+    }
+}
+
+/// The steps whose effects others had performed: earlier runs of the key, or other holders of their
+/// business keys.
+fn reused(journal: &[JournalLine]) -> Vec<String> {
+    let events = journal.iter().flat_map(|line| &line.events);
+    let read = events.filter_map(|event| Event::deserialize(&event.event).ok());
+    let step = |event| {
+        if let Event::Reused { step, .. }
+        | Event::Named {
+            step,
+            named: NameEvent::Reused { .. },
+        } = event
+        {
+            Some(step)
+        } else {
+            None
+        }
+    };
+    read.filter_map(step).collect()
+}
+
+fn list(steps: impl Iterator<Item = String>) -> String {
+    let steps: Vec<String> = steps.collect();
+    match steps.as_slice() {
+        [] => "nothing".to_owned(),
+        steps => printable(&steps.join(", ")),
+    }
 }
 
 /// Where a run waits, in words.
@@ -192,6 +253,56 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    const RUN: &str = "run_00000000000000000000000000000001";
+
+    fn stopped(state: &str, fault: &str, journal: &serde_json::Value) -> RunDetail {
+        let detail = json!({
+            "run": RUN, "flow": "orders", "release": 3, "key": "o-1", "state": state,
+            "accepted_at": "2026-01-01T00:00:00Z", "waits": [], "effects": [],
+            "fault": { "code": fault, "message": "" },
+            "journal": [{ "seq": 1, "at": "2026-01-01T00:00:00Z", "events": journal }],
+        });
+        serde_json::from_value(detail).unwrap()
+    }
+
+    #[test]
+    fn what_others_had_done_counts_as_done() {
+        let effect = "eff_00000000000000000000000000000001";
+        let journal = json!([
+            { "event": "reused", "step": "charge", "effect": effect, "run": RUN, "result": 1 },
+            { "event": "named", "step": "mail", "named": {
+                "what": "reused", "effect": effect, "by": { "run": RUN }, "result": 1 } },
+        ]);
+
+        let line = partial(&stopped("failed", "http-500", &journal)).unwrap();
+        let unknown = partial(&stopped("failed", "http-500", &json!([]))).unwrap();
+
+        assert!(line.starts_with("done: charge, mail; not done: "), "{line}");
+        assert!(
+            unknown.starts_with("done: nothing (by this run itself); "),
+            "{unknown}"
+        );
+    }
+
+    #[test]
+    fn a_run_that_the_ledger_stopped_is_not_resumed_as_it_is() {
+        for (code, next) in [
+            ("effect-changed", "semel run replay"),
+            ("effect-differs", "another id"),
+            ("key-held", "settle the run"),
+            ("key-other-request", "mismatch: accept"),
+            ("key-begun-since", "start a new run"),
+            ("http-500", "semel run resume"),
+        ] {
+            let line = partial(&stopped("needs_review", code, &json!([]))).unwrap();
+            let (_, safe) = line.split_once("safe next: ").unwrap();
+
+            assert!(safe.contains(next), "{code}: {safe}");
+            let resumes_at_once = safe.starts_with("semel run resume");
+            assert_eq!(resumes_at_once, code == "http-500", "{code}: {safe}");
+        }
+    }
 
     #[test]
     fn a_failed_run_says_what_is_done_and_what_is_safe_next() {

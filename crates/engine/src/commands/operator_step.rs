@@ -127,7 +127,8 @@ fn may_be(
     if verb == StepVerb::Redo && step.is_some_and(|step| step.named.is_some()) {
         // Its business key is done, and would give back what was done.
         return unfit(format!(
-            "`{}` is performed once per business key",
+            "`{}` is performed once per business key: undo it, semel effect undo {effect}, and the \
+             next run of the business key performs it again",
             past.step
         ));
     }

@@ -118,7 +118,11 @@ pub(super) fn describe_follows(followed: &FollowedRun) -> String {
     let last = followed.last;
     match followed.intent {
         0 => format!("follows {last}: what it did is not done again"),
-        _ => format!("follows {last} as a new intent: its effects have new keys"),
+        // Whether the run before had the same intent is not known here.
+        intent => format!(
+            "follows {last}, under intent {} of the key: what was done under it is not done again",
+            intent + 1
+        ),
     }
 }
 

@@ -83,9 +83,12 @@ pub(super) fn exit_code_of(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(1)
 }
 
-/// The line that shows an effect.
+/// The line that shows an effect. What belongs to a flow is found by the key that was sent.
 pub(super) fn show_line(effect: &OnceEffect) -> String {
-    line("show", scope_of(effect).as_ref(), &effect.key)
+    match effect.scope.starts_with("flow/") {
+        true => format!("semel once show {}", effect.effect_key),
+        false => line("show", scope_of(effect).as_ref(), &effect.key),
+    }
 }
 
 /// The line that settles an effect, without the decision.

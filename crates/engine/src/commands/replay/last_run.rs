@@ -48,17 +48,18 @@ impl Runtime {
         let release = runs::find_release(self.cell.of(run), namespace_id, run).await?;
         let (release, _) = release.ok_or(ReplayError::Unknown)?;
         let release = self.catalogue.get(release).await?;
-        let release = release.ok_or_else(|| unreadable("its release cannot be read"))?;
+        let release = release.ok_or_else(|| unfit(&view, "its release cannot be read"))?;
         let rows = journal::read(self.cell.of(run), view.partition_date, run).await?;
         if !view.state.is_ended() {
             let state = parent_state::fold(self, &release.flow, run, &rows).await;
-            must_be_settled(&view, &state.map_err(unread)?)?;
+            let state = state.map_err(|error| unread(&view, error))?;
+            must_be_settled(&view, &state)?;
         }
         let mut requests = BTreeMap::new();
         let mut ledger = PastLedger::new(run);
         let mut first = None;
         for row in &rows {
-            for event in read(row)? {
+            for event in read(&view, row)? {
                 note_request(&mut requests, &event);
                 match first {
                     None => first = Some(event),
@@ -75,7 +76,7 @@ impl Runtime {
             }
         }
         let ledger = ledger.inherited(held.intent, |_| true);
-        self.read_requests(namespace_id, &ledger, &mut requests)
+        self.read_requests((namespace_id, &view), &ledger, &mut requests)
             .await?;
         Ok(LastRun {
             view,
@@ -90,7 +91,7 @@ impl Runtime {
     /// Reads what runs before the last one sent, where the last one reused it.
     async fn read_requests(
         self: &Arc<Self>,
-        namespace_id: i32,
+        (namespace_id, view): (i32, &RunView),
         ledger: &Event,
         requests: &mut BTreeMap<EffectId, StepRequest>,
     ) -> Result<(), ReplayError> {
@@ -106,7 +107,7 @@ impl Runtime {
                 continue;
             };
             for row in journal::read(self.cell.of(run), partition_date, run).await? {
-                for event in read(&row)? {
+                for event in read(view, &row)? {
                     note_request(requests, &event);
                 }
             }
@@ -179,10 +180,9 @@ fn note_request(requests: &mut BTreeMap<EffectId, StepRequest>, event: &Event) {
     }
 }
 
-fn read(row: &JournalRow) -> Result<Vec<Event>, ReplayError> {
-    let unread = |error| format!("row {} of the journal: {error}", row.seq);
-    row.read()
-        .map_err(|error| ReplayError::Unavailable(unread(error)))
+fn read(view: &RunView, row: &JournalRow) -> Result<Vec<Event>, ReplayError> {
+    let damaged = |error| unread(view, Unread::Damaged(format!("row {}: {error}", row.seq)));
+    row.read().map_err(damaged)
 }
 
 /// The run cannot be replayed.
@@ -193,15 +193,14 @@ pub(super) fn unfit(view: &RunView, hint: &str) -> ReplayError {
     }
 }
 
-pub(super) fn unreadable(reason: &str) -> ReplayError {
-    ReplayError::Unavailable(reason.to_owned())
-}
-
-fn unread(error: Unread) -> ReplayError {
+/// What cannot be read stays so: only a database that gave no answer is worth another try.
+fn unread(view: &RunView, error: Unread) -> ReplayError {
     match error {
         Unread::Inconsistent(error) => ReplayError::Inconsistent(error),
         Unread::Unavailable(reason) => ReplayError::Unavailable(reason),
-        Unread::Newer(_) | Unread::Damaged(_) => ReplayError::Unavailable(error.to_string()),
+        Unread::Newer(_) | Unread::Damaged(_) => {
+            unfit(view, &format!("its journal cannot be read: {error}"))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use semel_store::claims::HeldKey;
 use semel_store::{child_runs, flows, named_effects};
 use serde_json::Value;
 
-use super::last_run::{LastRun, unfit, unreadable};
+use super::last_run::{LastRun, unfit};
 use super::report::seal;
 use super::{ReplayError, ReplayWish, follows};
 use crate::catalogue::Release;
@@ -101,7 +101,7 @@ impl Runtime {
         let id = flows::find_numbered(self.cell.home(), namespace_id, name, number).await?;
         let id = id.ok_or_else(|| ReplayError::NoRelease(format!("r{number}")))?;
         let release = self.catalogue.get(id).await?;
-        release.ok_or_else(|| unreadable("the release cannot be read"))
+        release.ok_or_else(|| unfit(&last.view, "the release cannot be read"))
     }
 
     async fn live_release(

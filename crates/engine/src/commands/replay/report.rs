@@ -94,7 +94,7 @@ fn obstacles(preview: &ReplayPreview) -> Vec<ReplayObstacle> {
                 "effect-differs",
                 format!(
                     "`{step}` is done as another kind of effect or over another connection: \
-                     give the step another id, or redo it, semel effect redo {effect}"
+                     give the step another id, or undo it, semel effect undo {effect}"
                 ),
             ),
             Forecast::InDoubt { effect } => (
