@@ -64,6 +64,7 @@ async fn a_plan_survives_the_kill_of_its_server_at_every_tenth_run() -> Result<(
 
     let plan = make_plan(&home, &server, runs).await?;
     let kills = apply(&home, server, &client, &plan, runs).await?;
+    ensure!(kills > 0, "the plan was carried out before a server died");
 
     until(&client, SUCCEEDED, runs).await?;
     let mut seen: BTreeMap<(String, String), u64> = BTreeMap::new();

@@ -121,7 +121,7 @@ fn may_be(
         return unfit("it is not settled".to_owned());
     };
     if past.effect != effect {
-        return unfit(format!("it was performed again as {}", past.effect));
+        return unfit(format!("what is done at its step is {}", past.effect));
     }
     let step = release.flow.find_step(&past.step);
     if verb == StepVerb::Redo && step.is_some_and(|step| step.named.is_some()) {

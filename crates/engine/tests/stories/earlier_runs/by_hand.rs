@@ -1,6 +1,7 @@
 //! One done effect, undone or performed again by an operator.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use semel_engine::OperatorStepError;
 use semel_model::event::StepVerb;
 use semel_model::run::RunState;
 use semel_testkit::peer::Behaviour;
@@ -22,6 +23,14 @@ async fn by_hand(world: &World, effect: semel_model::EffectId, verb: StepVerb) -
     Ok(end.context("a run")?.state)
 }
 
+/// Why the effect does not allow what was asked.
+fn unfit(done: Result<RunState>) -> Result<String> {
+    match done.map_err(|error| error.downcast::<OperatorStepError>()) {
+        Err(Ok(OperatorStepError::Unfit(message))) => Ok(message),
+        other => bail!("{other:?}"),
+    }
+}
+
 #[tokio::test]
 async fn an_operator_undoes_and_redoes_one_effect() -> Result<()> {
     let world = World::start().await?;
@@ -40,7 +49,11 @@ async fn an_operator_undoes_and_redoes_one_effect() -> Result<()> {
     let again = by_hand(&world, key(0), StepVerb::Redo).await;
 
     assert_eq!((undone, redone), (RunState::Succeeded, RunState::Succeeded));
-    assert!(twice.is_err() && again.is_err(), "each is done once");
+    assert_eq!(unfit(twice)?, "it is undone already");
+    assert_eq!(
+        unfit(again)?,
+        format!("what is done at its step is {}", key(1))
+    );
     let sent = keys(&world, "/plain/charges").await?;
     assert_eq!(sent, [key(0).to_string(), key(1).to_string()]);
     assert_eq!(world.peer.count("/put/refunds").await?.calls, 1);
@@ -72,7 +85,8 @@ async fn an_effect_that_is_redone_and_refused_leaves_the_run_as_it_was() -> Resu
     let again = by_hand(&world, effect, StepVerb::Redo).await?;
 
     assert_eq!((end, again), (RunState::Succeeded, RunState::Succeeded));
-    assert!(refused.is_err(), "the first one is what is done");
+    // The first one is what is done.
+    assert_eq!(unfit(refused)?, format!("what is done at its step is {effect}"));
     let last = semel_model::EffectId::derive(first.run, "charge", "", 2);
     let sent = keys(&world, "/plain/charges").await?;
     assert_eq!(sent, [effect.to_string(), last.to_string()]);
