@@ -64,7 +64,7 @@ pub enum Event {
         /// Who started it, where a person or a program did by name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// The instant that a schedule named.
+        /// The instant that a schedule named, or that of the reconcile pass that started the run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         nominal: Option<Timestamp>,
     },

@@ -6,16 +6,24 @@
 //! ```text
 //! claim   = SHA-256(namespace, flow, key)                          16 bytes, slot in front
 //!           SHA-256(space, namespace, flow, key) for keys that Semel makes itself
-//! run     = the claim; or SHA-256(claim, n), same slot, when the key was forgotten n times
-//! effect  = first 8 bytes of the run, 8 bytes of SHA-256(run, path, item, generation)
-//! wait    = first 8 bytes of the run, 8 bytes of SHA-256(run, path)
+//! run     = the claim, for the first run of the key
+//!           8 bytes of the claim, 8 of SHA-256(claim, n), for the run after n others
+//! child run = 8 bytes of its run, 8 of SHA-256(run, path, item)
+//! effect  = 8 bytes of the first run, 8 of SHA-256(first run, path, item, generation)
+//!           of a name: 8 bytes of the named effect, 8 of SHA-256(named effect, generation)
+//! wait    = slot and bytes 8 to 13 of the run, 8 of SHA-256(run, path); `run` is the first run for
+//!           callbacks, timers and events, and the run that asks for approvals
 //! schedule = SHA-256(namespace, flow)                               16 bytes, slot in front
 //! gate    = SHA-256(namespace, flow, kind, object)                 16 bytes, slot in front
 //! named effect = SHA-256(namespace, scope, key)                    16 bytes, slot in front
 //! ```
 //!
-//! Effects and waits begin with their run's bytes, so one index serves "this effect" and "the
-//! effects of this run", and they are in their run's slot ([`InSlot`]).
+//! The *first run* is the first one of the key, or the child run at the same place in it: so an effect
+//! and the address of a callback are the same in every later run. Everything of a key begins with
+//! the same eight bytes: [`RunId::key_range`] finds its runs, their child runs and the effects of all of
+//! them in one range of an index; which run an effect belongs to is a column of its row. Waits begin
+//! with what tells runs of one key apart: [`RunId::wait_range`] finds those of one run. All are in the
+//! slot of their key ([`InSlot`]).
 
 use std::fmt;
 use std::str::FromStr;

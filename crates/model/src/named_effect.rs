@@ -1,10 +1,15 @@
 //! Named effects: effects whose key people choose.
 //!
 //! ```text
-//! absent ──begin──▶ Pending ──┬──▶ Done       until it expires, or an operator redoes it
-//!                    ▲  │     └──▶ Failed ──begin──▶ Pending
-//!                    │  └─ lease over, or its holder cannot tell ──▶ InDoubt
-//!                    └──── by a guard or an operator ◀──────────────────┘──▶ Done | Failed
+//! absent  ──begin──▶ Pending
+//! Pending ──▶ Done | Failed    its holder says so
+//!         ──▶ absent           nothing was sent: its holder frees it
+//!         ──▶ InDoubt          its lease is over, or its holder cannot tell
+//! InDoubt ──▶ Done | Failed    the run that holds it, or an operator; *done* also by a late report
+//!         ──begin──▶ Pending   the run that holds it, or the next script, if both agreed to `retry`
+//! Failed  ──begin──▶ Pending   the same request: the same generation; another one: the next
+//!         ──▶ absent           it expires: one generation on
+//! Done    ──▶ absent           it expires, is undone, or an operator redoes it: one generation on
 //! ```
 //!
 //! A named effect is identified by namespace, scope and key, and belongs to no run. What performs it

@@ -1,11 +1,6 @@
 //! The `named_effects` table: effects whose key people choose, and who holds them.
 //!
-//! ```text
-//! absent ──begin──▶ pending ──┬──▶ done       until it expires; `redo` makes it absent, one generation on
-//!                    ▲  │     └──▶ failed ──begin──▶ pending
-//!                    │  └─ `lapse`, or its holder cannot tell ──▶ in doubt
-//!                    └── the run that holds it, or `--on-doubt retry` ◀──┘──▶ done | failed, by an operator
-//! ```
+//! [`semel_model::named_effect`] draws its states.
 //!
 //! A row that is absent is kept for a while for its generation and token alone, so that a new intent
 //! under the name is never sent under a key that the destination still remembers. Tokens are at least
