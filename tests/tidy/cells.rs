@@ -40,6 +40,8 @@ const PLAIN: &[(&str, &[&str])] = &[
     ("queue/lost.rs", &["recover", "recover_strays"]),
     ("queue/returned.rs", &["return_runs", "list_held_besides"]),
     ("refused_deliveries.rs", &["append"]),
+    ("rehearsals.rs", &["create_schema", "drop_schema"]),
+    ("rehearsals/observe.rs", &["jump"]),
     ("schedules.rs", &["look", "start_taking"]),
     ("sessions.rs", &["open", "renew", "close", "sweep"]),
     ("tasks/settling.rs", &["start_settling"]),

@@ -16,6 +16,7 @@ pub mod operator_step;
 mod promote;
 pub mod publish;
 pub mod reconcile;
+pub mod rehearse;
 pub mod replay;
 pub mod replay_range;
 pub mod resume;

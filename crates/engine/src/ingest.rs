@@ -12,11 +12,13 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use semel_model::run::RunState;
 use semel_model::{ClaimId, ClaimVerdict, DeliveryId, FlowName, Key, Mismatch, RunId, SeededBug};
+use semel_steps::failpoint::failpoint;
 use semel_store::claims::{AcceptResult, Delivery};
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
 
 use crate::catalogue::Release;
 use crate::memory;
+use crate::rehearsal::CrashPoint;
 use crate::runtime::Runtime;
 use crate::turn::take;
 use crate::turn::{FirstEffectPlan, LoadedRun, Turn, TurnStart, first_row};
@@ -183,7 +185,7 @@ impl Runtime {
         let expected = permit
             .as_ref()
             .map(|_| self.work.holdings.expect(session.id, claim));
-        semel_steps::failpoint::failpoint("accept.before", &inbound.key.text()).await;
+        reach(self, "accept.before", &inbound, claim).await;
         if SeededBug::AcknowledgedBeforeCommit.is_seeded() {
             let met = seeded_bug::acknowledge(self, delivery);
             return Ok(Intake::Accepted(answer(&inbound, &met, false)));
@@ -198,7 +200,7 @@ impl Runtime {
                 return Err(error.into());
             }
         };
-        semel_steps::failpoint::failpoint("accept.after", &inbound.key.text()).await;
+        reach(self, "accept.after", &inbound, claim).await;
         self.local.recent.note(claim);
         match met.verdict {
             ClaimVerdict::New => {
@@ -283,6 +285,20 @@ impl Runtime {
             Mismatch::Accept => Ok(Intake::Accepted(answer(inbound, met, true))),
             Mismatch::Hold => Ok(Intake::Held(answer(inbound, met, true))),
         }
+    }
+}
+
+/// A commit point: where tests hold the process, and where a rehearsal ends one.
+async fn reach(runtime: &Runtime, name: &'static str, inbound: &Inbound, claim: ClaimId) {
+    failpoint(name, &inbound.key.text()).await;
+    if let Some(rehearsal) = &runtime.rehearsal {
+        let point = CrashPoint {
+            name,
+            namespace_id: inbound.release.namespace_id,
+            run: RunId::derive(claim, 0),
+            step: "",
+        };
+        rehearsal.points.reach(point).await;
     }
 }
 

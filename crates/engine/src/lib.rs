@@ -8,6 +8,7 @@
 //! - [`landing`], [`settle`]: for how long a request may still arrive, and what an outcome means under
 //!   the effect's guard. Pure.
 //! - [`vault`] keeps secrets and the destinations that use them; [`catalogue`] the releases.
+//! - [`rehearsal`]: the stage and the crash points of an engine that rehearses a release.
 //! - [`decide`] says what comes next. Pure: no I/O, no clock.
 //! - [`runtime`] is what everything below shares. Data only.
 //! - [`turn`] moves one run forward: decide, write, perform, and again.
@@ -36,6 +37,7 @@ mod lookup;
 pub mod memory;
 pub mod metrics;
 pub mod options;
+pub mod rehearsal;
 pub mod resources;
 pub mod runtime;
 mod secret;
@@ -59,6 +61,7 @@ pub use commands::once::{OnceBegin, OnceBegun, OnceError, OnceFailure, OnceSubje
 pub use commands::operator_step::OperatorStepError;
 pub use commands::publish::{FlowError, Published};
 pub use commands::reconcile::ReconcileError;
+pub use commands::rehearse::StagedDelivery;
 pub use commands::replay::{ReplayError, ReplayWish};
 pub use commands::replay_range::{PlanError, PlanWish};
 pub use commands::resume::{ResumeError, Wish};
@@ -72,6 +75,7 @@ pub use ingest::{
 };
 pub use memory::Budget;
 pub use options::Options;
+pub use rehearsal::{CrashPoint, CrashPoints, Rehearsal};
 pub use resources::Resources;
 pub use runtime::{Runtime, StartError};
 pub use secret::{Secret, SecretError};

@@ -31,6 +31,7 @@ use crate::landing::Landing;
 use crate::llm::Asking;
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::rehearsal::Rehearsal;
 use crate::vault::{Destinations, Vault};
 
 mod auth_failures;
@@ -87,6 +88,8 @@ pub struct Runtime {
     pub(crate) shutdown: Shutdown,
     pub(crate) work: Work,
     pub(crate) local: Local,
+    /// Nothing in a process that serves.
+    pub(crate) rehearsal: Option<Rehearsal>,
     session: RwLock<Arc<WorkerSession>>,
 }
 
@@ -164,8 +167,15 @@ pub(crate) struct Local {
 
 impl Runtime {
     /// Begins a session, and reads what is cached.
-    pub(crate) async fn start(cell: Cell, options: Options) -> Result<Self, StartError> {
-        let reach = reach(&options);
+    pub(crate) async fn start(
+        cell: Cell,
+        options: Options,
+        rehearsal: Option<Rehearsal>,
+    ) -> Result<Self, StartError> {
+        let reach = Reach {
+            stage: rehearsal.as_ref().map(|rehearsal| rehearsal.stage.clone()),
+            ..reach(&options)
+        };
         let session = WorkerSession::begin(&cell, &options.process, options.lease, &reach).await?;
         Ok(Self {
             clock: Clock::start(&cell).await?,
@@ -186,6 +196,7 @@ impl Runtime {
                 manual_schedule: tokio::sync::Mutex::default(),
             },
             local: Local::default(),
+            rehearsal,
             session: RwLock::new(Arc::new(session)),
             options,
             cell,

@@ -3,6 +3,7 @@
 //! A service is a struct with its settings. `service.rs` is the loop that all of them run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -72,6 +73,30 @@ pub(crate) fn start(runtime: &Arc<Runtime>) -> Vec<AbortHandle> {
     ]
 }
 
+/// Starts the services that move runs, each with pauses of this length at the most. What starts runs
+/// by itself, deletes or speaks to webhooks is left out.
+pub(crate) fn start_for_rehearsal(runtime: &Arc<Runtime>, pause_max: Duration) -> Vec<AbortHandle> {
+    let last = &runtime.shutdown.drained;
+    let runtime = || runtime.clone();
+    vec![
+        spawn_within(Poller::new(runtime()), last, pause_max),
+        spawn_within(OutboxDispatch::new(runtime()), last, pause_max),
+        spawn_within(EventBroadcasts::new(runtime()), last, pause_max),
+        spawn(LeaseRenewal::new(runtime()), last),
+        spawn_within(Recovery::new(runtime()), last, pause_max),
+        spawn_within(GateRepair::new(runtime()), last, pause_max),
+        spawn_within(NameRepair::new(runtime()), last, pause_max),
+    ]
+}
+
 fn spawn(service: impl Service, shutdown: &CancellationToken) -> AbortHandle {
-    tokio::spawn(service.run(shutdown.clone())).abort_handle()
+    spawn_within(service, shutdown, Duration::MAX)
+}
+
+fn spawn_within(
+    service: impl Service,
+    shutdown: &CancellationToken,
+    pause_max: Duration,
+) -> AbortHandle {
+    tokio::spawn(service.run(shutdown.clone(), pause_max)).abort_handle()
 }

@@ -14,6 +14,7 @@ use semel_flow::{Flow, Step};
 use semel_model::event::Event;
 use semel_model::run::StopReason;
 use semel_model::{EffectId, Fault, Key, RunId, WaitId};
+use semel_steps::failpoint::failpoint;
 use semel_store::journal::LeaseChange;
 use semel_store::late_responses::LateResponse;
 use semel_store::queue::ReturnCause;
@@ -28,6 +29,7 @@ use crate::event::{self, AnnounceContext, Before, RowChanges};
 use crate::external_result::ExternalResult;
 use crate::gates::Gate;
 use crate::memory::Portion;
+use crate::rehearsal::CrashPoint;
 use crate::runtime::Carried;
 use crate::runtime::Holding;
 use crate::runtime::WorkerSession;
@@ -302,6 +304,34 @@ impl Turn {
     /// The flow that the run is on.
     pub(crate) fn flow(&self) -> &Flow {
         &self.release.flow
+    }
+
+    /// A commit point: where tests hold the process, and where a rehearsal ends one.
+    async fn reach(&self, name: &'static str) {
+        self.reach_at(name, None).await;
+    }
+
+    /// The same for a write about a step, where that is not the one that the run stands at.
+    async fn reach_at(&self, name: &'static str, step: Option<&str>) {
+        failpoint(name, &self.key.text()).await;
+        if let Some(rehearsal) = &self.runtime.rehearsal {
+            let current = self.state.step(&self.release.flow);
+            let current = current.map_or("", |step| step.id.as_str());
+            let point = CrashPoint {
+                name,
+                namespace_id: self.release.namespace_id,
+                run: self.run,
+                step: step.unwrap_or(current),
+            };
+            rehearsal.points.reach(point).await;
+        }
+    }
+
+    /// In a rehearsal, the step that the next write is about.
+    fn rehearsed_step(&self) -> Option<String> {
+        let rehearsed = self.runtime.rehearsal.is_some();
+        let step = rehearsed.then(|| self.pending.subject_step()).flatten();
+        step.map(str::to_owned)
     }
 
     fn step(&self) -> &Step {

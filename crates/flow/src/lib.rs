@@ -11,12 +11,14 @@
 //! ```text
 //! nearest diagnostic yaml digest expr template schedule provider shapes input_schema grammar context
 //! tree ▶ types ▶ steps ▶ triggers ▶ reconcile ▶ language ▶ read, format
+//! read ▶ example
 //! steps ▶ outline, release ▶ effect ▶ lower, inventory ▶ check
 //! ```
 
 mod context;
 mod digest;
 mod effect;
+mod example;
 mod grammar;
 mod input_schema;
 mod language;
@@ -46,6 +48,7 @@ pub use check::{Checked, Examined, check, check_with, examine, load};
 pub use context::{CheckContext, KnownConnection};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use digest::ReleaseDigest;
+pub use example::{Example, examples};
 pub use expr::{EvalError, EvalErrorKind, Expr, ExprError, Path, Scope};
 pub use format::format;
 pub use inventory::{Allowed, Inventory, InventoryEffect};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use semel_model::request::ExternalRequest;
-use semel_model::{EffectId, Fault, Guard, Outcome};
+use semel_model::{EffectId, Fault, Guard, Outcome, RunId};
 
 use crate::destination::Destination;
 use crate::gate::SendGate;
@@ -62,6 +62,17 @@ pub struct Route<'a> {
     pub namespace_id: i32,
     /// Where it goes, where the request names a connection.
     pub to: Option<&'a Destination>,
+    /// Which step of which run makes it, where one does.
+    pub origin: Option<Origin<'a>>,
+}
+
+/// The step that makes a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Origin<'a> {
+    /// Its run.
+    pub run: RunId,
+    /// The step.
+    pub step: &'a str,
 }
 
 impl<'a> Route<'a> {

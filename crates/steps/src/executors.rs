@@ -13,7 +13,7 @@ use semel_model::{EffectId, Outcome};
 use crate::db::DbExecutor;
 use crate::destination::Destination;
 use crate::egress::Egress;
-use crate::executor::{Attempt, Executor, Route, Setup};
+use crate::executor::{Attempt, Executor, Route, Setup, not_offered};
 use crate::gate::SendGate;
 use crate::http::{HttpExecutor, SetupError};
 use crate::limits::{DestinationLimits, host_of};
@@ -21,6 +21,7 @@ use crate::llm::LlmExecutor;
 use crate::notify::{NotifyExecutor, WebhookPayload};
 use crate::reach::Reach;
 use crate::ssh::SshExecutor;
+use crate::stage::Stage;
 
 /// Makes the registry from one line per kind: the request, and what carries it out.
 macro_rules! executors {
@@ -30,6 +31,7 @@ macro_rules! executors {
         pub struct Executors {
             pub(crate) egress: Arc<Egress>,
             limits: Arc<DestinationLimits>,
+            stage: Option<Arc<dyn Stage>>,
             $(pub(crate) $field: $executor,)+
         }
 
@@ -41,6 +43,7 @@ macro_rules! executors {
                 Self {
                     egress: setup.reach.egress.clone(),
                     limits: setup.reach.limits.clone(),
+                    stage: setup.reach.stage.clone(),
                     $($field: <$executor as Executor>::set_up(setup),)+
                 }
             }
@@ -101,6 +104,9 @@ impl Executors {
     /// Boxed in a function that is no coroutine: so the code of all executors is compiled once, in
     /// this crate, and not again in every crate that awaits it.
     pub fn perform<'a>(&'a self, attempt: Attempt<'a>) -> BoxFuture<'a, Outcome> {
+        if let Some(stage) = &self.stage {
+            return stage.perform(attempt);
+        }
         let whose = Whose::of(attempt.route, attempt.request);
         Box::pin(self.within_limits(whose, self.send(attempt)))
     }
@@ -112,6 +118,9 @@ impl Executors {
         route: Route<'a>,
         request: &'a ExternalRequest,
     ) -> BoxFuture<'a, Outcome> {
+        if let Some(stage) = &self.stage {
+            return stage.read(route, request);
+        }
         let whose = Whose::of(route, request);
         Box::pin(self.within_limits(whose, self.ask(route, request)))
     }
@@ -123,6 +132,9 @@ impl Executors {
         request: &'a ExternalRequest,
         key: EffectId,
     ) -> BoxFuture<'a, Outcome> {
+        if let Some(stage) = &self.stage {
+            return stage.find_marker(route, request, key);
+        }
         let asking = self.ask_marker(route, request, key);
         Box::pin(self.within_limits(Whose::of(route, request), asking))
     }
@@ -134,6 +146,9 @@ impl Executors {
         to: &'a Destination,
         key: EffectId,
     ) -> BoxFuture<'a, Outcome> {
+        if self.stage.is_some() {
+            return Box::pin(std::future::ready(not_offered("webhook")));
+        }
         let delivery = self.notify.deliver(payload, to, key);
         Box::pin(self.within_limits(Whose::Connection(to), delivery))
     }

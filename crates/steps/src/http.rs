@@ -154,6 +154,7 @@ impl HttpExecutor {
         let route = Route {
             namespace_id: to.namespace_id,
             to: Some(to),
+            origin: None,
         };
         let client = self.clients.usual(pooling, timeout_of(request, route));
         let sending = client

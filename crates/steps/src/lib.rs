@@ -20,11 +20,12 @@ mod reach;
 pub mod redact;
 pub mod resources;
 pub mod ssh;
+pub mod stage;
 
 pub use db::DbExecutor;
 pub use destination::Destination;
 pub use egress::{Egress, HttpProxy};
-pub use executor::{Attempt, Executor, Route, Setup};
+pub use executor::{Attempt, Executor, Origin, Route, Setup};
 pub use executors::Executors;
 pub use gate::SendGate;
 pub use http::{HttpExecutor, Pooling, SetupError};
@@ -35,3 +36,4 @@ pub use reach::Reach;
 pub use redact::Redactor;
 pub use resources::{KeepError, NoResources, Opened, ResourceStore};
 pub use ssh::SshExecutor;
+pub use stage::Stage;

@@ -6,6 +6,7 @@ use crate::egress::Egress;
 use crate::http::Tokens;
 use crate::limits::DestinationLimits;
 use crate::resources::{NoResources, ResourceStore};
+use crate::stage::Stage;
 
 /// What all sessions of a process share. By default: public addresses, and no resources.
 #[derive(Clone)]
@@ -18,6 +19,8 @@ pub struct Reach {
     pub tokens: Arc<Tokens>,
     /// Where large bodies come from and go to.
     pub resources: Arc<dyn ResourceStore>,
+    /// What answers in place of the executors, in a rehearsal.
+    pub stage: Option<Arc<dyn Stage>>,
 }
 
 impl Default for Reach {
@@ -27,6 +30,7 @@ impl Default for Reach {
             limits: Arc::default(),
             tokens: Arc::default(),
             resources: Arc::new(NoResources),
+            stage: None,
         }
     }
 }

@@ -22,10 +22,12 @@ use crate::pool::{self, PooledClient};
 use crate::writer::connection::{ErrorClass, classify};
 use crate::writer::describe;
 
+mod aside;
 mod connector;
 mod lane;
 mod scope;
 
+pub use aside::RehearsalSchema;
 pub(crate) use connector::{Connector, PgConnection, Session, WRITER_SESSION};
 pub(crate) use lane::Lane;
 pub use scope::{EveryCell, HomeCell, OneCell, SlotCell};

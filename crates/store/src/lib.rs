@@ -52,6 +52,7 @@ pub mod pool;
 pub mod queue;
 pub mod reconcile_passes;
 pub mod refused_deliveries;
+pub mod rehearsals;
 pub mod replay_plans;
 pub mod resources;
 pub mod retention;
@@ -115,6 +116,9 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("child_runs", child_runs::STATEMENTS),
         ("queue", queue::STATEMENTS),
         ("refused_deliveries", refused_deliveries::STATEMENTS),
+        ("rehearsals", rehearsals::STATEMENTS),
+        ("rehearsals", rehearsals::CONTENTS),
+        ("rehearsals", rehearsals::OBSERVATIONS),
         ("replay_plans", replay_plans::STATEMENTS),
         ("replay_plans", replay_plans::VIEWS),
         ("resources", resources::STATEMENTS),

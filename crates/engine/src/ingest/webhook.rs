@@ -48,6 +48,21 @@ pub struct Authentic {
     is_form: bool,
 }
 
+impl Authentic {
+    /// A request of a rehearsal, which no source has signed. Nothing where the process serves.
+    pub(crate) fn on_stage(
+        runtime: &Runtime,
+        release: Arc<Release>,
+        arrival: WebhookRequest,
+    ) -> Option<Self> {
+        runtime.rehearsal.as_ref().map(|_| Self {
+            release,
+            arrival,
+            is_form: false,
+        })
+    }
+}
+
 impl Runtime {
     /// Whether there is such a hook, so that nothing is read for one that there is not.
     ///

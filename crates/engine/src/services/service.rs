@@ -81,10 +81,15 @@ pub(super) trait Service: Send + Sized + 'static {
         std::future::ready(())
     }
 
-    /// Runs the service until the shutdown. A pass that has begun is completed.
-    fn run(mut self, shutdown: CancellationToken) -> impl Future<Output = ()> + Send {
+    /// Runs the service until the shutdown, with pauses of a length at the most. A pass that has
+    /// begun is completed.
+    fn run(
+        mut self,
+        shutdown: CancellationToken,
+        pause_max: Duration,
+    ) -> impl Future<Output = ()> + Send {
         async move {
-            let mut pause = self.pace().first;
+            let mut pause = self.pace().first.min(pause_max);
             let mut failures = 0_u32;
             loop {
                 tokio::select! {
@@ -97,7 +102,7 @@ pub(super) trait Service: Send + Sized + 'static {
                     Ok(pause) => {
                         log_recovery(Self::NAME, failures);
                         failures = 0;
-                        pause
+                        pause.min(pause_max)
                     }
                     Err(error) => {
                         failures = failures.saturating_add(1);
@@ -207,7 +212,7 @@ mod tests {
         let (probe, mut passes) = probe(Pace::every(NEVER), 0);
         let (wake, finished) = (probe.wake.clone(), probe.finished.clone());
         let shutdown = CancellationToken::new();
-        let service = tokio::spawn(probe.run(shutdown.clone()));
+        let service = tokio::spawn(probe.run(shutdown.clone(), NEVER));
 
         wake.notify_one();
         passes.recv().await.unwrap();
@@ -227,7 +232,7 @@ mod tests {
         let (probe, mut passes) = probe(pace, 1);
         let (wake, metrics) = (probe.wake.clone(), probe.metrics.clone());
         let begun = tokio::time::Instant::now();
-        let service = tokio::spawn(probe.run(CancellationToken::new()));
+        let service = tokio::spawn(probe.run(CancellationToken::new(), NEVER));
 
         passes.recv().await.unwrap();
         wake.notify_one();

@@ -15,7 +15,6 @@ use semel_flow::release::{Join, OnError, Parallel};
 use semel_flow::{Action, Step};
 use semel_model::RunId;
 use semel_model::event::Event;
-use semel_steps::failpoint::failpoint;
 use semel_store::child_runs::{
     self, ChildProgress, ChildStart, ChildrenOf, NewChildRun, ReopenedChildren,
 };
@@ -139,11 +138,10 @@ impl Turn {
             epoch: self.epoch,
             follows: self.state.earlier.is_some(),
         };
-        let subject = self.key.text();
-        failpoint("begin.before", &subject).await;
+        self.reach("begin.before").await;
         let begun =
             child_runs::begin(self.cell(), self.of(), concurrency(self.step()), &with).await;
-        failpoint("begin.after", &subject).await;
+        self.reach("begin.after").await;
         let begun = begun.map_err(unsure)?.ok_or(TurnError::Fenced)?;
         self.runtime.signals.wake.notify_one();
         Ok(begun > 0)

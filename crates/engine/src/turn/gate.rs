@@ -11,7 +11,6 @@ use semel_model::event::{Event, GateWait};
 use semel_model::gate::{GateKind, GateOperation, GatePolicy, GateVerdict};
 use semel_model::run::{EndState, RunState};
 use semel_model::{Fault, RunId, gate};
-use semel_steps::failpoint::failpoint;
 use semel_store::gate_exits::GateExit;
 use semel_store::gates::{self as tickets, GateRequest};
 use semel_store::journal::LeaseChange;
@@ -59,7 +58,7 @@ impl Turn {
             rules: gate.rules,
         };
         let (id, run) = (gate.id, self.run);
-        failpoint("enter.before", &self.key.text()).await;
+        self.reach("enter.before").await;
         let call = GateRequest {
             gate: id,
             run,
@@ -67,7 +66,7 @@ impl Turn {
         };
         let answer = self.runtime.limiter.visiting.write(call).await;
         let answer = answer.map_err(unwritten)?;
-        failpoint("enter.after", &self.key.text()).await;
+        self.reach("enter.after").await;
         // Before this run sleeps: a turn that comes back here asks again.
         if let Some(other) = answer.wanted {
             let (cell, namespace_id) = (self.runtime.cell.of(other), self.release.namespace_id);

@@ -14,7 +14,6 @@ use semel_model::request::StepRequest;
 use semel_model::run::StopReason;
 use semel_model::storable::excerpt;
 use semel_model::{EffectName, Fault, NamedEffectId, RunId};
-use semel_steps::failpoint::failpoint;
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
 use semel_store::journal::{self, LeaseChange};
 use semel_store::named_effects::{
@@ -55,10 +54,10 @@ impl Turn {
             told.map_err(unsure)?;
         }
         let begin = self.name_begin(&asked, id, name);
-        failpoint("name.before", &self.key.text()).await;
+        self.reach("name.before").await;
         let begun = names::begin(self.runtime.cell.of(id), &begin).await;
         let begun = begun.map_err(unsure)?;
-        failpoint("name.after", &self.key.text()).await;
+        self.reach("name.after").await;
         match begun {
             NamedBegun::First(hold) => self.hold_name(&asked, id, hold).await,
             NamedBegun::Done(view) => self.meet_done(&asked, &view).await,

@@ -9,7 +9,7 @@ use semel_model::kv::{Operation, Verb};
 use semel_model::request::{Emission, ExternalRequest, LocalChange};
 use semel_model::seeded_bug::SeededBug;
 use semel_model::{EffectId, Fault, Outcome, json};
-use semel_steps::{Attempt, Destination, Route};
+use semel_steps::{Attempt, Destination, Origin, Route};
 use semel_store::journal::LeaseChange;
 use semel_store::late_responses::LateResponse;
 use serde_json::{Value, json};
@@ -221,10 +221,14 @@ impl Turn {
         Ok(())
     }
 
-    pub(super) fn route<'a>(&self, to: Option<&'a Destination>) -> Route<'a> {
+    pub(super) fn route<'a>(&'a self, to: Option<&'a Destination>) -> Route<'a> {
         Route {
             namespace_id: self.release.namespace_id,
             to,
+            origin: Some(Origin {
+                run: self.run,
+                step: self.step().id.as_str(),
+            }),
         }
     }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use semel_model::event::Event;
 use semel_model::run::RunState;
-use semel_steps::failpoint::failpoint;
 use semel_store::journal::{LeaseChange, RecordChange, TransitionResult};
 use semel_store::queue;
 use semel_store::runs::RunSnapshot;
@@ -31,6 +30,7 @@ impl Turn {
             return self.commit_nothing(lease).await;
         }
         let (before, after) = self.pending.fault_points();
+        let at = self.rehearsed_step();
         let transition = self.pending.take(self.identity(), lease.clone());
         let end = transition.record.clone();
         let progresses = transition.progresses;
@@ -38,9 +38,9 @@ impl Turn {
         let emits = !transition.emitted.is_empty();
         let opens = !transition.tasks.is_empty();
         let told = transition.notices.iter().map(|it| it.name).collect();
-        failpoint(before, &self.key.text()).await;
+        self.reach_at(before, at.as_deref()).await;
         let written = self.submit(Arc::new(transition)).await;
-        failpoint(after, &self.key.text()).await;
+        self.reach_at(after, at.as_deref()).await;
         match written {
             Ok(TransitionResult::Committed { cancel, made }) => {
                 self.runtime.metrics.transitions.add_one();
@@ -136,7 +136,7 @@ impl Turn {
             true => WakeSource::Nothing,
             false => external_result::wake_source(&self.state),
         };
-        failpoint("sleep.before", &self.key.text()).await;
+        self.reach("sleep.before").await;
         match queue::sleep_on(cell, run, self.epoch, session, rest, self.cancel, hears).await {
             Ok(true) => {
                 self.lease_over = true;

@@ -92,12 +92,15 @@ impl Check<'_, '_, '_> {
                 continue;
             };
             for answer in answers {
-                if outline.find(&answer.name).is_some() {
+                let named = answer.name.as_str();
+                let step = named.strip_suffix(".undo").or(named.strip_suffix(".probe"));
+                let step = step.unwrap_or(named);
+                if outline.find(step).is_some() {
                     continue;
                 }
-                let message = format!("there is no step `{}`", answer.name);
+                let message = format!("there is no step `{step}`");
                 let ids = outline.steps.iter().map(|step| step.id);
-                let help = match nearest(&answer.name, ids) {
+                let help = match nearest(step, ids) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "name a step of this flow".to_owned(),
                 };

@@ -188,7 +188,7 @@ static EXAMPLE: MapSchema = MapSchema::new(
         field(
             "answers",
             FieldType::Named(&FieldType::Constant),
-            "By step: what the destination returns.",
+            "By step: what the destination or the person answers. `STEP.undo` answers for its compensation, `STEP.probe: { absent, found }` for its probe.",
         ),
         field(
             "result",

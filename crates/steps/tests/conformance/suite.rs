@@ -172,6 +172,7 @@ impl<S: Subject> Stage<S> {
         let route = Route {
             namespace_id: to.namespace_id,
             to: Some(&to),
+            origin: None,
         };
         Ok(match S::ASKED_FOR {
             AskedFor::Effects(guard) => {

@@ -96,6 +96,7 @@ pub(crate) fn route(to: Option<&Destination>) -> Route<'_> {
     Route {
         namespace_id: 7,
         to,
+        origin: None,
     }
 }
 

@@ -130,6 +130,7 @@ async fn ask(runtime: &Arc<Runtime>, release: &Release, request: &ExternalReques
     let route = Route {
         namespace_id,
         to: to.as_deref(),
+        origin: None,
     };
     let session = runtime.session();
     Box::pin(session.executors.read(route, request)).await

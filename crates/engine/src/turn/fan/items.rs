@@ -10,7 +10,6 @@ use semel_flow::Scope;
 use semel_flow::release::Foreach;
 use semel_model::storable::excerpt;
 use semel_model::{Fault, ResourceRef, json};
-use semel_steps::failpoint::failpoint;
 use semel_store::child_runs::{self, NewChildRun};
 use serde::de::{Deserializer as _, SeqAccess, Visitor};
 use serde_json::Value;
@@ -130,10 +129,9 @@ impl ItemBuffer<'_> {
         let mut chunk = std::mem::take(&mut self.chunk);
         let keys = std::mem::take(&mut self.keys);
         self.turn.follow(&mut chunk, &keys).await?;
-        let subject = self.turn.key.text();
-        failpoint("load.before", &subject).await;
+        self.turn.reach("load.before").await;
         let loaded = child_runs::load(self.turn.cell(), self.turn.of(), &chunk).await;
-        failpoint("load.after", &subject).await;
+        self.turn.reach("load.after").await;
         loaded.map_err(unsure)
     }
 

@@ -45,6 +45,38 @@ impl PendingWrite {
     }
 }
 
+impl PendingWrite {
+    /// The step that the write is about: the first whose outcome or intent it carries.
+    pub(in crate::turn) fn subject_step(&self) -> Option<&str> {
+        let outcome = self.events.iter().find_map(outcome_of);
+        outcome.or_else(|| self.events.iter().find_map(intent_of))
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a new event carries no outcome of an effect"
+)]
+fn outcome_of(event: &Event) -> Option<&str> {
+    match event {
+        Event::Done { step, .. } | Event::Failed { step, .. } | Event::Doubted { step, .. } => {
+            Some(step)
+        }
+        _ => None,
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "only one event is an intent"
+)]
+fn intent_of(event: &Event) -> Option<&str> {
+    match event {
+        Event::Intended { step, .. } => Some(step),
+        _ => None,
+    }
+}
+
 /// Whether the record says that the run stops or ends.
 fn is_stop(record: &RecordChange) -> bool {
     record.state != RunState::Active

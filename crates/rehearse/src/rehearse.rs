@@ -1,0 +1,353 @@
+//! A rehearsal: a schema, the plain examples, their cases, and the verdicts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use semel_engine::{Options, Secret};
+use semel_flow::release::Ask;
+use semel_flow::{CheckContext, Example, Flow, KnownConnection};
+use semel_model::Connection;
+use semel_store::rehearsals::{self, StagedConnection, StagedFlow};
+use semel_store::{Cell, migrate};
+use serde_json::{Value, json};
+
+use crate::error::RehearseError;
+use crate::fault::{FaultClass, RehearsedFault};
+use crate::plan;
+use crate::play::{Played, Setting, play};
+use crate::report::{CaseReport, CaseVerdict, Report};
+use crate::verdict;
+
+/// How many cases are played at once.
+const CASES_AT_ONCE: usize = 300;
+
+/// What is rehearsed.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// What the author calls the file, for the commands that a report prints.
+    pub file: String,
+    /// Its text.
+    pub source: String,
+    /// The flows that it calls.
+    pub called: Vec<StagedFlow>,
+    /// The connections of its namespace.
+    pub connections: BTreeMap<String, Connection>,
+}
+
+/// Which cases are played.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only this example.
+    pub example: Option<String>,
+    /// Only this fault, or this class of faults.
+    pub fault: Option<String>,
+    /// What the order of the cases is made from.
+    pub seed: u64,
+}
+
+/// How far a rehearsal is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// How many cases were begun.
+    pub done: usize,
+    /// How many there are, as far as that is known.
+    pub total: usize,
+}
+
+/// Rehearses a flow in a schema of its own.
+///
+/// # Errors
+///
+/// Where there is nothing to rehearse, or the database does not answer.
+pub async fn rehearse(
+    live: &Cell,
+    options: &Options,
+    subject: &Subject,
+    selection: &Selection,
+    progress: &(dyn Fn(Progress) + Send + Sync),
+) -> Result<Report, RehearseError> {
+    let begun = Instant::now();
+    let flow = check(subject)?;
+    let examples = select_examples(subject, selection)?;
+    let schema = rehearsals::create_schema(live).await?;
+    let stage = Stagehand {
+        subject,
+        selection,
+        flow: Arc::new(flow),
+        examples,
+        progress,
+    };
+    let played = stage.rehearse_in(live, options, &schema).await;
+    let dropped = rehearsals::drop_schema(live, &schema).await;
+    if let Err(error) = dropped {
+        tracing::warn!(%error, schema = schema.as_str(), "a rehearsal's schema is left; a later rehearsal drops it");
+    }
+    let mut report = played?;
+    report.took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Ok(report)
+}
+
+fn check(subject: &Subject) -> Result<Flow, RehearseError> {
+    let known = subject.connections.iter().map(|(name, connection)| {
+        let known = KnownConnection {
+            key_window: connection.idempotency_keys.window,
+            kind: Some(connection.kind()),
+        };
+        (name.clone(), known)
+    });
+    let context = CheckContext {
+        connections: known.collect(),
+        unknown: None,
+    };
+    let checked = semel_flow::check_with(&subject.file, &subject.source, &context);
+    match checked.flow {
+        Some(flow) => Ok(flow),
+        None => Err(RehearseError::Invalid(checked.render(false))),
+    }
+}
+
+fn select_examples(
+    subject: &Subject,
+    selection: &Selection,
+) -> Result<Vec<Arc<Example>>, RehearseError> {
+    let all = semel_flow::examples(&subject.source);
+    if all.is_empty() {
+        return Err(RehearseError::NoExamples);
+    }
+    let wanted = |example: &Example| match &selection.example {
+        Some(name) => example.name == *name,
+        None => true,
+    };
+    let chosen: Vec<_> = all.into_iter().filter(wanted).map(Arc::new).collect();
+    match (&selection.example, chosen.is_empty()) {
+        (Some(name), true) => Err(RehearseError::UnknownExample(name.clone())),
+        (Some(_) | None, _) => Ok(chosen),
+    }
+}
+
+struct Stagehand<'a> {
+    subject: &'a Subject,
+    selection: &'a Selection,
+    flow: Arc<Flow>,
+    examples: Vec<Arc<Example>>,
+    progress: &'a (dyn Fn(Progress) + Send + Sync),
+}
+
+impl Stagehand<'_> {
+    async fn rehearse_in(
+        &self,
+        live: &Cell,
+        options: &Options,
+        schema: &rehearsals::RehearsalSchema,
+    ) -> Result<Report, RehearseError> {
+        let cell = live.in_schema(schema);
+        migrate(&cell).await.map_err(RehearseError::Schema)?;
+        let mut notes = Vec::new();
+        let setting = Setting {
+            live: live.clone(),
+            schema: schema.clone(),
+            cell,
+            options: staged_options(options)?,
+            flow: self.flow.clone(),
+            flows: self.staged_flows(),
+            connections: self.staged_connections(&mut notes),
+            probed: Arc::new(self.probed()),
+        };
+        let plain = self.play_plain(&setting).await?;
+        let cases = self.play_cases(&setting, &plain).await?;
+        Ok(self.report(&plain, &cases, notes))
+    }
+
+    async fn play_plain(&self, setting: &Setting) -> Result<Vec<Played>, RehearseError> {
+        let none = RehearsedFault::of(FaultClass::None);
+        let plans = self.examples.iter().map(|one| (one.clone(), none.clone()));
+        play(setting, "plain", plans.collect(), &|_| {}).await
+    }
+
+    async fn play_cases(
+        &self,
+        setting: &Setting,
+        plain: &[Played],
+    ) -> Result<Vec<Played>, RehearseError> {
+        let plans = self.select(plain.iter().flat_map(|one| plan::cases(&self.flow, one)))?;
+        let total = plans.len();
+        let mut played = Vec::with_capacity(total);
+        let mut left = plans.into_iter().peekable();
+        while left.peek().is_some() {
+            let batch: Vec<_> = left.by_ref().take(CASES_AT_ONCE).collect();
+            let done_before = played.len();
+            let numbered = format!("case-{done_before}");
+            let report = |done| {
+                let done = done_before + done;
+                (self.progress)(Progress { done, total });
+            };
+            played.extend(play(setting, &numbered, batch, &report).await?);
+        }
+        Ok(played)
+    }
+
+    /// The cases that are asked for, and those that they are compared with.
+    fn select(
+        &self,
+        plans: impl Iterator<Item = (Arc<Example>, RehearsedFault)>,
+    ) -> Result<Vec<(Arc<Example>, RehearsedFault)>, RehearseError> {
+        let mut plans: Vec<_> = plans.collect();
+        let Some(filter) = &self.selection.fault else {
+            return Ok(plans);
+        };
+        if filter == FaultClass::None.as_str() {
+            return Ok(Vec::new());
+        }
+        let compares = filter.starts_with(FaultClass::SecondIntent.as_str());
+        plans.retain(|(_, fault)| {
+            let compared = compares && fault.class == FaultClass::AnswerLostBefore;
+            fault.matches(filter) || compared
+        });
+        match plans.iter().any(|(_, fault)| fault.matches(filter)) {
+            true => Ok(plans),
+            false => Err(RehearseError::UnknownFault(filter.clone())),
+        }
+    }
+
+    fn report(&self, plain: &[Played], cases: &[Played], mut notes: Vec<String>) -> Report {
+        let flow = &self.flow;
+        let plain_of = |name: &str| plain.iter().find(|one| one.case.example.name == name);
+        let judged = |one: &Played| {
+            let plain = plain_of(&one.case.example.name)?;
+            Some(verdict::judge(flow, plain, one))
+        };
+        let mut reports: Vec<CaseReport> = cases.iter().filter_map(judged).collect();
+        for (index, violation) in verdict::compare_intents(cases) {
+            if let Some(report) = reports.get_mut(index) {
+                report.verdict = CaseVerdict::Violated;
+                report.violations.push(violation);
+            }
+        }
+        let missed = cases.iter().filter(|one| {
+            let strikes = one.case.fault.at.is_some();
+            strikes && !one.case.stage.log().used
+        });
+        notes.extend(missed.map(|one| {
+            let example = &one.case.example.name;
+            format!("{example}: the run did not come to {}", one.case.fault)
+        }));
+        let mut all: Vec<CaseReport> = plain.iter().filter_map(judged).collect();
+        all.append(&mut reports);
+        all.iter_mut().for_each(|case| self.say_how_to_repeat(case));
+        Report {
+            flow: flow.name.to_string(),
+            digest: flow.digest().to_string(),
+            seed: self.selection.seed,
+            passed: all.iter().all(|case| case.verdict != CaseVerdict::Violated),
+            examples: self.examples.iter().map(|one| one.name.clone()).collect(),
+            cases: all,
+            notes,
+            took_ms: 0,
+        }
+    }
+
+    fn say_how_to_repeat(&self, case: &mut CaseReport) {
+        if case.verdict == CaseVerdict::Violated {
+            let (file, example, fault) = (&self.subject.file, &case.example, &case.fault);
+            let seed = match self.selection.seed {
+                0 => String::new(),
+                seed => format!(" --seed {seed}"),
+            };
+            case.repeat = Some(format!(
+                "semel rehearse {file} --example {example} --fault '{fault}'{seed}"
+            ));
+        }
+    }
+
+    fn staged_flows(&self) -> Vec<StagedFlow> {
+        let own = StagedFlow {
+            name: self.flow.name.to_string(),
+            digest: self.flow.digest().to_string(),
+            source: self.subject.source.clone(),
+        };
+        std::iter::once(own)
+            .chain(self.subject.called.iter().cloned())
+            .collect()
+    }
+
+    /// The connections of the namespace, and a plain one for each that is missing there.
+    fn staged_connections(&self, notes: &mut Vec<String>) -> Vec<StagedConnection> {
+        let mut staged = Vec::new();
+        for (name, usual) in used_connections(&self.flow) {
+            let connection = match self.subject.connections.get(&name) {
+                Some(connection) => serde_json::to_value(connection).unwrap_or_default(),
+                None => {
+                    notes.push(format!(
+                        "the connection `{name}` is not set: rehearsed as one that honours no keys"
+                    ));
+                    usual
+                }
+            };
+            staged.push(StagedConnection {
+                name,
+                connection: connection.to_string(),
+            });
+        }
+        staged
+    }
+
+    fn probed(&self) -> BTreeSet<String> {
+        let steps = self.flow.steps.iter();
+        let probed = steps.filter(|step| {
+            let probe = step.guard.probe();
+            probe.is_some_and(|probe| probe.ask != Ask::Marker)
+        });
+        probed.map(|step| step.id.to_string()).collect()
+    }
+}
+
+/// The connections that a flow uses, each with what a plain one of the kind looks like.
+fn used_connections(flow: &Flow) -> BTreeMap<String, Value> {
+    let mut used = BTreeMap::new();
+    for step in &flow.steps {
+        if let Some(name) = step.connection() {
+            let usual = usual_connection(step.kind().as_str());
+            used.entry(name.to_owned()).or_insert(usual);
+        }
+        if let Some(probe) = step.guard.probe()
+            && let Some(name) = probe.connection()
+        {
+            let kind = match &probe.ask {
+                Ask::Db { .. } => "db",
+                Ask::Http { .. } | Ask::Marker => "http",
+            };
+            let usual = usual_connection(kind);
+            used.entry(name.to_owned()).or_insert(usual);
+        }
+    }
+    used
+}
+
+/// A connection for a kind of step that honours no keys.
+fn usual_connection(kind: &str) -> Value {
+    let to = match kind {
+        "db" => json!({ "postgres": { "host": "db.invalid", "database": "d", "user": "u" } }),
+        "ssh" => json!({ "ssh": {
+            "host": "ssh.invalid", "user": "u", "secret": "s", "host_key": "SHA256:x" } }),
+        "notify" => json!({ "smtp": {
+            "host": "smtp.invalid", "from": "semel@rehearsal.invalid" } }),
+        "llm" => json!({ "llm": {
+            "shape": "openai", "base_url": "https://llm.invalid", "secret": "s", "model": "m" } }),
+        _ => json!({ "http": { "base_url": "https://http.invalid" } }),
+    };
+    json!({ "to": to })
+}
+
+/// What the engine of a rehearsal is started with: a secret of its own, so that its addresses open
+/// nothing that is live.
+fn staged_options(live: &Options) -> Result<Options, RehearseError> {
+    let fresh = Options::new(Secret::from_hex(&Secret::generate())?);
+    Ok(Options {
+        process: format!("{} (rehearsal)", live.process),
+        lease: live.lease,
+        capacity: live.capacity,
+        settle_margin: live.settle_margin,
+        ..fresh
+    })
+}

@@ -1,0 +1,4 @@
+//! Rehearsals, played on a real PostgreSQL.
+
+mod recipes;
+mod stage;

@@ -1,0 +1,87 @@
+//! The recipes of the documentation pass their rehearsals.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::stage::World;
+
+/// A destination that honours keys for two days.
+fn keyed() -> Value {
+    json!({
+        "to": { "http": { "base_url": "https://keyed.example" } },
+        "idempotency_keys": { "window": "2d" }
+    })
+}
+
+/// A mail service with an API that honours keys.
+fn keyed_mail() -> Value {
+    json!({
+        "to": { "webhook": { "url": "https://mail.example/send", "secret": "mail" } },
+        "idempotency_keys": { "window": "2d" }
+    })
+}
+
+async fn passes(recipe: &str, connections: Value) -> Result<()> {
+    let world = World::start().await?;
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recipes");
+    let path = format!("{folder}/{recipe}.flow.yaml");
+    let source = std::fs::read_to_string(&path).context(path)?;
+
+    let report = world
+        .rehearse(&format!("{recipe}.flow.yaml"), &source, connections)
+        .await?;
+
+    assert!(report.passed, "{}", report.to_text());
+    assert!(report.took_ms < 30_000, "{} ms", report.took_ms);
+    Ok(())
+}
+
+#[tokio::test]
+async fn crm_to_mailing_list_passes() -> Result<()> {
+    passes("crm-to-mailing-list", json!({})).await
+}
+
+#[tokio::test]
+async fn csv_import_passes() -> Result<()> {
+    passes("csv-import", json!({})).await
+}
+
+#[tokio::test]
+async fn form_to_crm_passes() -> Result<()> {
+    passes("form-to-crm", json!({})).await
+}
+
+#[tokio::test]
+async fn incident_paging_passes_where_the_gateway_honours_keys() -> Result<()> {
+    passes("incident-paging", json!({ "sms": keyed() })).await
+}
+
+#[tokio::test]
+async fn order_paid_passes() -> Result<()> {
+    passes("order-paid", json!({})).await
+}
+
+#[tokio::test]
+async fn order_sync_passes() -> Result<()> {
+    passes("order-sync", json!({})).await
+}
+
+#[tokio::test]
+async fn refund_passes_where_the_provider_honours_keys() -> Result<()> {
+    passes("refund", json!({ "payments": keyed() })).await
+}
+
+#[tokio::test]
+async fn remote_build_passes() -> Result<()> {
+    passes("remote-build", json!({})).await
+}
+
+#[tokio::test]
+async fn renewal_reminders_pass_where_the_mail_service_honours_keys() -> Result<()> {
+    passes("renewal-reminders", json!({ "mail": keyed_mail() })).await
+}
+
+#[tokio::test]
+async fn user_provisioning_passes() -> Result<()> {
+    passes("user-provisioning", json!({})).await
+}

@@ -1,0 +1,65 @@
+//! Rehearsals: each has a schema of its own in the same database, with the same tables.
+//!
+//! The name of a schema says when it was made, by the database's clock, so that what a crashed
+//! server left can be told from what is in use. Nothing here writes to a table of the schema that
+//! serves.
+
+mod contents;
+mod observe;
+
+pub(crate) use contents::STATEMENTS as CONTENTS;
+pub use contents::{StagedConnection, StagedFlow, StagedNamespace, set_up};
+pub(crate) use observe::STATEMENTS as OBSERVATIONS;
+pub use observe::{
+    OpenWait, OpenWaitKind, Pulse, StagedEffect, StagedRun, jump, list_effects, list_open,
+    list_runs, take_pulse,
+};
+
+use crate::cell::{Cell, ReadError};
+
+pub use crate::cell::RehearsalSchema;
+
+/// The longest that a rehearsal takes, in seconds: a schema that is older was left by a crash.
+const ABANDONED_SECS: i64 = 3_600;
+
+const NOW: &str = "SELECT extract(epoch FROM clock_timestamp())::bigint";
+
+const LIST: &str = "
+    SELECT nspname::text FROM pg_namespace
+     WHERE starts_with(nspname::text, 'semel_rehearsal_')";
+
+pub(crate) const STATEMENTS: &[&str] = &[NOW, LIST];
+
+/// Makes an empty schema, and drops those that crashed servers left.
+///
+/// # Errors
+///
+/// Where the database does not answer, or its role may not create schemas.
+pub async fn create_schema(cell: &Cell) -> Result<RehearsalSchema, ReadError> {
+    let client = cell.reader().await?;
+    let now: i64 = client.query_one(NOW, &[]).await?.get(0);
+    for row in client.query(LIST, &[]).await? {
+        let name: String = row.get(0);
+        if let Some((schema, made_at)) = RehearsalSchema::read(name)
+            && made_at < now - ABANDONED_SECS
+        {
+            drop_schema(cell, &schema).await?;
+        }
+    }
+    let schema = RehearsalSchema::new(now);
+    client
+        .batch_execute(&format!("CREATE SCHEMA {}", schema.as_str()))
+        .await?;
+    Ok(schema)
+}
+
+/// Drops a schema and everything in it. May be repeated.
+///
+/// # Errors
+///
+/// Where the database does not answer: the schema is dropped by a later rehearsal then.
+pub async fn drop_schema(cell: &Cell, schema: &RehearsalSchema) -> Result<(), ReadError> {
+    let text = format!("DROP SCHEMA IF EXISTS {} CASCADE", schema.as_str());
+    cell.reader().await?.batch_execute(&text).await?;
+    Ok(())
+}
