@@ -1168,6 +1168,44 @@ COMMENT ON COLUMN commands.status IS 'The HTTP status of the response; null whil
 COMMENT ON COLUMN commands.answer IS 'The body of the response.';
 CREATE INDEX commands_by_age ON commands (begun_at);
 
+CREATE TYPE rehearsal_state AS ENUM ('queued', 'running', 'passed', 'violated', 'stopped');
+CREATE TABLE rehearsals (
+    id           uuid PRIMARY KEY,
+    namespace_id integer NOT NULL REFERENCES namespaces,
+    flow         text NOT NULL,
+    digest       text NOT NULL CHECK (digest ~ '^[0-9a-f]{64}$'),
+    facts        text NOT NULL,
+    whole        boolean NOT NULL,
+    state        rehearsal_state NOT NULL DEFAULT 'queued',
+    cases_done   integer NOT NULL DEFAULT 0 CHECK (cases_done >= 0),
+    cases_total  integer NOT NULL DEFAULT 0 CHECK (cases_total >= 0),
+    report       json,
+    problem      text,
+    asked_by     text NOT NULL,
+    asked_at     timestamptz NOT NULL DEFAULT moment(),
+    seen_at      timestamptz NOT NULL DEFAULT moment(),
+    ended_at     timestamptz,
+    CONSTRAINT ended_unless_waiting
+        CHECK ((ended_at IS NULL) = (state IN ('queued', 'running'))),
+    CONSTRAINT report_where_judged CHECK (report IS NOT NULL OR state NOT IN ('passed', 'violated'))
+);
+COMMENT ON TABLE rehearsals IS 'Rehearsals of releases: how far each is, and what it showed.';
+COMMENT ON COLUMN rehearsals.id IS 'Chosen by the client, so that asking twice is asking once.';
+COMMENT ON COLUMN rehearsals.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN rehearsals.flow IS 'The flow.';
+COMMENT ON COLUMN rehearsals.digest IS 'SHA-256 of the canonical form that was rehearsed: that of the release.';
+COMMENT ON COLUMN rehearsals.facts IS 'What the connections said that the flow and those it calls use, as canonical JSON.';
+COMMENT ON COLUMN rehearsals.whole IS 'Whether every example and every fault was played.';
+COMMENT ON COLUMN rehearsals.state IS 'Queued and running until it ends; stopped where there is no report.';
+COMMENT ON COLUMN rehearsals.cases_done IS 'How many cases were begun.';
+COMMENT ON COLUMN rehearsals.cases_total IS 'How many there are; 0 where that is not known yet.';
+COMMENT ON COLUMN rehearsals.report IS 'Every case, and what it showed.';
+COMMENT ON COLUMN rehearsals.problem IS 'Why there is no report.';
+COMMENT ON COLUMN rehearsals.asked_by IS 'Who asked for it.';
+COMMENT ON COLUMN rehearsals.asked_at IS 'When.';
+COMMENT ON COLUMN rehearsals.seen_at IS 'When its server last reported: one that is silent for a minute is gone.';
+COMMENT ON COLUMN rehearsals.ended_at IS 'When it ended.';
+CREATE INDEX rehearsals_by_release ON rehearsals (namespace_id, flow, digest, asked_at);
 CREATE TABLE replay_plans (
     id           uuid PRIMARY KEY,
     namespace_id integer NOT NULL,

@@ -10,6 +10,7 @@ mod error;
 mod flows;
 mod once;
 mod reconcile;
+mod rehearsals;
 mod replay_plans;
 mod resources;
 mod runs;

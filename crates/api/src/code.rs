@@ -136,6 +136,9 @@ codes! {
     /// A run holds the named effect.
     OnceHeldByRun "once-held-by-run" 409 "A run holds the effect"
         "Settle the doubt of the run that the detail names; the effect follows it.";
+    /// No such rehearsal.
+    RehearsalNotFound "rehearsal-not-found" 404 "There is no such rehearsal"
+        "Rehearse again: `semel rehearse FILE` starts one and waits for it.";
     /// No such approval.
     ApprovalNotFound "approval-not-found" 404 "There is no such approval"
         "The approval is unknown, has expired, or its run has ended; nothing was changed.";

@@ -14,6 +14,7 @@ mod flow;
 mod once;
 mod problem;
 mod reconcile;
+mod rehearsal;
 mod replay;
 mod replay_plan;
 mod resource;
@@ -45,6 +46,7 @@ pub use problem::{Diagnostic, Problem};
 pub use reconcile::{
     AskReconcile, AskedReconcile, PassFilter, PassItem, ReconcilePass, ReconcilePassDetail,
 };
+pub use rehearsal::{AskRehearsal, Rehearsal};
 pub use replay::{
     ChangedField, Forecast, PreviewReplay, Replay, ReplayObstacle, ReplayPreview, Replayed,
     StepForecast,

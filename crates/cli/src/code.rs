@@ -31,6 +31,8 @@ pub(crate) const RUN_IN_DOUBT: &str = "run-in-doubt";
 pub(crate) const RUN_FAILED: &str = "run-failed";
 /// A reconcile pass failed.
 pub(crate) const RECONCILE_FAILED: &str = "reconcile-failed";
+/// A rehearsal failed, or could not be played.
+pub(crate) const REHEARSAL_FAILED: &str = "rehearsal-failed";
 /// Another process holds the key.
 pub(crate) const ONCE_HELD: &str = "once-held";
 /// Whether the command under a key happened is unknown.
@@ -50,7 +52,7 @@ macro_rules! page {
 }
 
 /// The page of each code.
-pub(crate) const PAGES: [(&str, &str); 19] = [
+pub(crate) const PAGES: [(&str, &str); 20] = [
     page!("usage"),
     page!("local"),
     page!("config"),
@@ -66,6 +68,7 @@ pub(crate) const PAGES: [(&str, &str); 19] = [
     page!("run-in-doubt"),
     page!("run-failed"),
     page!("reconcile-failed"),
+    page!("rehearsal-failed"),
     page!("once-held"),
     page!("once-in-doubt"),
     page!("once-failed"),
@@ -96,6 +99,7 @@ mod tests {
             RUN_UNDER_WAY,
             RUN_IN_DOUBT,
             RUN_FAILED,
+            REHEARSAL_FAILED,
             ONCE_HELD,
             ONCE_IN_DOUBT,
             ONCE_FAILED,

@@ -21,6 +21,7 @@ pub(crate) mod key;
 pub(crate) mod migrate;
 pub(crate) mod once;
 pub(crate) mod reconcile;
+pub(crate) mod rehearse;
 pub(crate) mod replay;
 pub(crate) mod resource;
 pub(crate) mod run;
@@ -48,6 +49,7 @@ pub(crate) enum Command {
     Init(init::Arguments),
     Dev(dev::Arguments),
     Check(check::Arguments),
+    Rehearse(rehearse::Arguments),
     Explain(explain::Arguments),
     #[command(subcommand)]
     Flow(flow::Command),
@@ -103,6 +105,7 @@ pub(crate) async fn carry_out(
         Command::Init(arguments) => init::run(ctx, &arguments),
         Command::Dev(arguments) => dev::run(ctx, &arguments).await,
         Command::Check(arguments) => check::run(ctx, &arguments),
+        Command::Rehearse(arguments) => rehearse::run(ctx, &arguments).await,
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Flow(command) => flow::run(ctx, &command).await,
         Command::Run(command) => run::run(ctx, &command).await,

@@ -140,3 +140,31 @@ impl Drop for Progress {
         self.0.finish_and_clear();
     }
 }
+
+/// Shows how many of some steps are done, until it is dropped; to people at a terminal only.
+pub(crate) struct Steps(ProgressBar);
+
+impl Steps {
+    /// Begins to show them.
+    pub(crate) fn begin(reader: Reader, what: &str) -> Self {
+        let bar = match reader {
+            // Hides itself where stderr is no terminal.
+            Reader::Person => ProgressBar::new(0),
+            Reader::Program => ProgressBar::hidden(),
+        };
+        bar.set_message(what.to_owned());
+        Self(bar)
+    }
+
+    /// Shows that so many of so many are done.
+    pub(crate) fn show(&self, done: i32, total: i32) {
+        self.0.set_length(total.unsigned_abs().into());
+        self.0.set_position(done.unsigned_abs().into());
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

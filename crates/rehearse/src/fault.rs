@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Makes the classes from one line each.
 macro_rules! classes {
@@ -74,6 +74,15 @@ impl fmt::Display for FaultClass {
 impl Serialize for FaultClass {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for FaultClass {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let found = Self::ALL.iter().find(|class| class.as_str() == word);
+        let unknown = || serde::de::Error::custom(format!("no class of faults: {word}"));
+        found.copied().ok_or_else(unknown)
     }
 }
 

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Modules use only those before them: `error` `answer` `fault` `vary` ▶ `stage` ▶ `process` `case` ▶ `people`
-//! ▶ `play` `plan` ▶ `report` ▶ `verdict` ▶ `rehearse`.
+//! ▶ `play` `plan` ▶ `report` ▶ `verdict` ▶ `rehearse` ▶ `service`.
 
 mod answer;
 mod case;
@@ -28,6 +28,7 @@ mod play;
 mod process;
 mod rehearse;
 mod report;
+mod service;
 mod stage;
 mod vary;
 mod verdict;
@@ -35,4 +36,5 @@ mod verdict;
 pub use error::RehearseError;
 pub use fault::{FaultClass, RehearsedFault, Spot};
 pub use rehearse::{Progress, Selection, Subject, rehearse};
-pub use report::{CaseReport, CaseVerdict, Report, Violation};
+pub use report::{CaseReport, CaseVerdict, Report, Timeline, TimelineLine, Violation};
+pub use service::{RehearsalRequest, Rehearsals};

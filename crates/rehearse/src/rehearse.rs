@@ -4,19 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::future::BoxFuture;
+use semel_engine::event::describe;
 use semel_engine::{Options, Secret};
 use semel_flow::release::Ask;
 use semel_flow::{CheckContext, Example, Flow, KnownConnection};
 use semel_model::Connection;
+use semel_model::event::Event;
 use semel_store::rehearsals::{self, StagedConnection, StagedFlow};
 use semel_store::{Cell, migrate};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::error::RehearseError;
 use crate::fault::{FaultClass, RehearsedFault};
 use crate::plan;
 use crate::play::{Played, Setting, play};
-use crate::report::{CaseReport, CaseVerdict, Report};
+use crate::report::{CaseReport, CaseVerdict, Report, Timeline, TimelineLine};
 use crate::verdict;
 
 /// How many cases are played at once.
@@ -60,7 +64,20 @@ pub struct Progress {
 /// # Errors
 ///
 /// Where there is nothing to rehearse, or the database does not answer.
-pub async fn rehearse(
+///
+/// Boxed in a function that is no coroutine: so its code is compiled once, in this crate, and not
+/// again in every crate that awaits it.
+pub fn rehearse<'a>(
+    live: &'a Cell,
+    options: &'a Options,
+    subject: &'a Subject,
+    selection: &'a Selection,
+    progress: &'a (dyn Fn(Progress) + Send + Sync),
+) -> BoxFuture<'a, Result<Report, RehearseError>> {
+    Box::pin(rehearse_here(live, options, subject, selection, progress))
+}
+
+async fn rehearse_here(
     live: &Cell,
     options: &Options,
     subject: &Subject,
@@ -88,7 +105,8 @@ pub async fn rehearse(
     Ok(report)
 }
 
-fn check(subject: &Subject) -> Result<Flow, RehearseError> {
+/// The flow that is rehearsed, as its connections make it.
+pub(crate) fn check(subject: &Subject) -> Result<Flow, RehearseError> {
     let known = subject.connections.iter().map(|(name, connection)| {
         let known = KnownConnection {
             key_window: connection.idempotency_keys.window,
@@ -155,8 +173,16 @@ impl Stagehand<'_> {
             probed: Arc::new(self.probed()),
         };
         let plain = self.play_plain(&setting).await?;
+        let timelines = match self.selection.fault.as_deref() == Some(FaultClass::None.as_str()) {
+            true => timelines(&setting, &plain).await?,
+            false => Vec::new(),
+        };
         let cases = self.play_cases(&setting, &plain).await?;
-        Ok(self.report(&plain, &cases, notes))
+        let report = self.report(&plain, &cases, notes);
+        Ok(Report {
+            timelines,
+            ..report
+        })
     }
 
     async fn play_plain(&self, setting: &Setting) -> Result<Vec<Played>, RehearseError> {
@@ -242,6 +268,7 @@ impl Stagehand<'_> {
             passed: all.iter().all(|case| case.verdict != CaseVerdict::Violated),
             examples: self.examples.iter().map(|one| one.name.clone()).collect(),
             cases: all,
+            timelines: Vec::new(),
             notes,
             took_ms: 0,
         }
@@ -300,6 +327,29 @@ impl Stagehand<'_> {
         });
         probed.map(|step| step.id.to_string()).collect()
     }
+}
+
+/// What happened in each example, from the journals of its runs.
+async fn timelines(setting: &Setting, plain: &[Played]) -> Result<Vec<Timeline>, RehearseError> {
+    let journals = rehearsals::list_journals(setting.cell.every()).await?;
+    let timeline = |one: &Played| {
+        let own = journals
+            .iter()
+            .filter(|(namespace_id, ..)| *namespace_id == one.case.namespace_id);
+        let lines = own.flat_map(|(_, _, row)| {
+            let events = row.values().into_iter();
+            let known = events.filter_map(|event| Event::deserialize(&event).ok());
+            known.map(|event| TimelineLine {
+                at: row.at,
+                text: describe(&event),
+            })
+        });
+        Timeline {
+            example: one.case.example.name.clone(),
+            lines: lines.collect(),
+        }
+    };
+    Ok(plain.iter().map(timeline).collect())
 }
 
 /// The connections that a flow uses, each with what a plain one of the kind looks like.

@@ -3,12 +3,13 @@
 mod junit;
 mod text;
 
-use serde::Serialize;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::fault::{FaultClass, RehearsedFault};
 
 /// What a rehearsal shows.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The flow.
     pub flow: String,
@@ -22,14 +23,35 @@ pub struct Report {
     pub examples: Vec<String>,
     /// Every case.
     pub cases: Vec<CaseReport>,
+    /// What happened in each example when nothing went wrong, where only that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timelines: Vec<Timeline>,
     /// What was assumed or could not be played.
     pub notes: Vec<String>,
     /// How long it took.
     pub took_ms: u64,
 }
 
+/// What happened in an example, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// The example.
+    pub example: String,
+    /// What happened.
+    pub lines: Vec<TimelineLine>,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TimelineLine {
+    /// When, by the rehearsal's own clock.
+    pub at: Timestamp,
+    /// What, in a sentence.
+    pub text: String,
+}
+
 /// What a case shows.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CaseReport {
     /// The example.
     pub example: String,
@@ -38,23 +60,23 @@ pub struct CaseReport {
     /// The class of the fault.
     pub class: FaultClass,
     /// The place of the fault.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// How it went.
     pub verdict: CaseVerdict,
     /// Which effects are in doubt, as their guards say.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_doubt: Vec<String>,
     /// What must not happen, and did.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Violation>,
     /// The command that repeats exactly this case, where it shows a violation.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<String>,
 }
 
 /// How a case went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaseVerdict {
     /// Everything happened once.
@@ -66,12 +88,12 @@ pub enum CaseVerdict {
 }
 
 /// Something that must not happen, and did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// A stable word for the kind.
-    pub code: &'static str,
+    pub code: String,
     /// The step.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// What happened, and what to do.
     pub message: String,

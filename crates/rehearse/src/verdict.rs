@@ -44,7 +44,7 @@ pub(crate) struct Findings {
 
 impl Findings {
     fn add(&mut self, code: &'static str, step: Option<&str>, message: String) {
-        let step = step.map(str::to_owned);
+        let (code, step) = (code.to_owned(), step.map(str::to_owned));
         self.violations.push(Violation {
             code,
             step,
@@ -141,7 +141,7 @@ pub(crate) fn compare_intents(played: &[Played]) -> Vec<(usize, Violation)> {
                 "the probe of `{step}` asks the same for two intents, so that it finds what another \
                  run made: {same}; ask for something that only this run's effect has"
             );
-            let code = "probe-same-for-two-intents";
+            let code = "probe-same-for-two-intents".to_owned();
             let step = Some(step);
             found.push((
                 index,

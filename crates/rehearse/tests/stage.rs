@@ -12,7 +12,7 @@ use semel_testkit::Database;
 pub(crate) struct World {
     pub(crate) cell: Cell,
     pub(crate) options: Options,
-    _database: Database,
+    pub(crate) database: Database,
 }
 
 impl World {
@@ -27,7 +27,7 @@ impl World {
         Ok(Self {
             cell,
             options: Options::new(Secret::from_hex(&Secret::generate())?),
-            _database: database,
+            database,
         })
     }
 
@@ -38,6 +38,18 @@ impl World {
         source: &str,
         connections: serde_json::Value,
     ) -> Result<Report> {
+        self.rehearse_some(file, source, connections, &Selection::default())
+            .await
+    }
+
+    /// Rehearses some cases of a flow.
+    pub(crate) async fn rehearse_some(
+        &self,
+        file: &str,
+        source: &str,
+        connections: serde_json::Value,
+        selection: &Selection,
+    ) -> Result<Report> {
         let connections: BTreeMap<String, semel_model::Connection> =
             serde_json::from_value(connections)?;
         let subject = Subject {
@@ -46,8 +58,7 @@ impl World {
             called: Vec::new(),
             connections,
         };
-        let selection = Selection::default();
-        let report = rehearse(&self.cell, &self.options, &subject, &selection, &|_| {}).await?;
+        let report = rehearse(&self.cell, &self.options, &subject, selection, &|_| {}).await?;
         Ok(report)
     }
 }

@@ -6,6 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use prometheus_client::metrics::histogram::Histogram;
 use semel_engine::Engine;
+use semel_rehearse::Rehearsals;
 use semel_store::Cell;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +23,8 @@ pub(crate) type App = Arc<Shared>;
 pub(crate) struct Shared {
     /// What moves runs forward.
     pub(crate) engine: Engine,
+    /// Rehearsals of releases, one at a time.
+    pub(crate) rehearsals: Rehearsals,
     /// What the operator chose.
     pub(crate) options: ServerOptions,
     /// Tokens that were verified a moment ago.

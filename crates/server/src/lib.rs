@@ -43,6 +43,7 @@ mod pulse;
 mod query;
 mod rate_limit;
 mod reconcile;
+mod rehearsals;
 mod replay_plans;
 mod replays;
 mod resources;

@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::{
     approvals, auth, callbacks, child_runs, connections, duplicates, effects, flows, health, hooks,
-    keys, metrics, once, reconcile, replay_plans, replays, resources, runs, schedules, secrets,
+    keys, metrics, once, reconcile, rehearsals, replay_plans, replays, resources, runs, schedules, secrets,
     starts, subscriptions, tasks, tokens, waits,
 };
 
@@ -126,6 +126,8 @@ fn scheduling() -> Routes {
         .get("/reconcile/{flow}", Read, reconcile::list)
         .post("/reconcile/{flow}", Operate, reconcile::ask)
         .get("/reconcile/{flow}/{nominal}", Read, reconcile::show)
+        .get("/rehearsals/{rehearsal}", Read, rehearsals::show)
+        .put("/rehearsals/{rehearsal}", Write, rehearsals::ask)
         .get("/schedules", Read, schedules::list)
         .get("/schedules/{flow}", Read, schedules::show)
         .get("/schedules/{flow}/ticks", Read, schedules::list_ticks)

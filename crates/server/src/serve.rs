@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use semel_engine::Engine;
+use semel_rehearse::Rehearsals;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -69,6 +70,7 @@ pub async fn serve_with_admin(
     listener.local_addr().map_err(ServeError::Listener)?;
     let app = Arc::new(Shared {
         people: engine.cell().for_people(),
+        rehearsals: Rehearsals::new(engine.clone()),
         engine,
         options: options.clone(),
         verified: Verified::default(),

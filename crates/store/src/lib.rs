@@ -119,6 +119,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("rehearsals", rehearsals::STATEMENTS),
         ("rehearsals", rehearsals::CONTENTS),
         ("rehearsals", rehearsals::OBSERVATIONS),
+        ("rehearsals", rehearsals::RECORDS),
         ("replay_plans", replay_plans::STATEMENTS),
         ("replay_plans", replay_plans::VIEWS),
         ("resources", resources::STATEMENTS),

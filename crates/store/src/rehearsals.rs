@@ -1,18 +1,24 @@
 //! Rehearsals: each has a schema of its own in the same database, with the same tables.
 //!
 //! The name of a schema says when it was made, by the database's clock, so that what a crashed
-//! server left can be told from what is in use. Nothing here writes to a table of the schema that
-//! serves.
+//! server left can be told from what is in use. Of the schema that serves only `rehearsals` is
+//! written, which says how far each is.
 
 mod contents;
 mod observe;
+mod records;
 
 pub(crate) use contents::STATEMENTS as CONTENTS;
 pub use contents::{StagedConnection, StagedFlow, StagedNamespace, set_up};
 pub(crate) use observe::STATEMENTS as OBSERVATIONS;
 pub use observe::{
-    OpenWait, OpenWaitKind, Pulse, StagedEffect, StagedRun, jump, list_effects, list_open,
-    list_runs, take_pulse,
+    OpenWait, OpenWaitKind, Pulse, StagedEffect, StagedRun, jump, list_effects, list_journals,
+    list_open, list_runs, take_pulse,
+};
+
+pub(crate) use records::STATEMENTS as RECORDS;
+pub use records::{
+    RehearsalEnd, RehearsalRow, RehearsalView, Rehearsed, advance, ask, find, finish, list_latest,
 };
 
 use crate::cell::{Cell, ReadError};

@@ -7,11 +7,12 @@ mod publish;
 mod push;
 mod schema;
 mod show;
+mod r#try;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Format, push, publish, promote, list and show flows.
+/// Format, try, push, publish, promote, list and show flows.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Example, from a file to a live release:
   semel flow push greet.flow.yaml
@@ -23,6 +24,7 @@ pub(crate) enum Command {
     Promote(promote::Arguments),
     List(list::Arguments),
     Show(show::Arguments),
+    Try(r#try::Arguments),
     Fmt(fmt::Arguments),
     Schema(schema::Arguments),
 }
@@ -34,6 +36,7 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
         Command::Promote(arguments) => promote::run(ctx, arguments).await,
         Command::List(arguments) => list::run(ctx, arguments).await,
         Command::Show(arguments) => show::run(ctx, arguments).await,
+        Command::Try(arguments) => r#try::run(ctx, arguments).await,
         Command::Fmt(arguments) => fmt::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),
     }

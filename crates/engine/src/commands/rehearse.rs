@@ -48,6 +48,9 @@ impl Runtime {
         self: &Arc<Self>,
         delivery: StagedDelivery,
     ) -> Result<Intake, IntakeError> {
+        if self.rehearsal.is_none() {
+            return Err(IntakeError::SignatureInvalid);
+        }
         let release = self
             .live_flow(delivery.namespace_id, &delivery.flow)
             .await?;
@@ -120,6 +123,9 @@ impl Runtime {
         step: &str,
         body: &[u8],
     ) -> Result<Called, CallbackError> {
+        if self.rehearsal.is_none() {
+            return Err(CallbackError::Unknown);
+        }
         let comer = Comer {
             run,
             first: run,

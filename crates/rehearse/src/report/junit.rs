@@ -30,7 +30,7 @@ fn write_suite(text: &mut String, report: &Report) -> std::fmt::Result {
                 writeln!(text, ">")?;
                 for violation in &case.violations {
                     let message = escape(&violation.message);
-                    let code = violation.code;
+                    let code = escape(&violation.code);
                     writeln!(text, r#"    <failure type="{code}" message="{message}"/>"#)?;
                 }
                 writeln!(text, "  </testcase>")?;

@@ -9,6 +9,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::cell::{Cell, EveryCell, ReadError};
+use crate::journal::{JournalRow, read_line};
 
 /// What is due now, what is held by which session, and when the next thing is due by itself.
 const PULSE: &str = "
@@ -48,6 +49,11 @@ const EFFECTS: &str = "
     SELECT id, namespace_id, run_id, step, guard::text, state::text, attempt, note
       FROM effects ORDER BY intended_at, id";
 
+const JOURNAL: &str = "
+    SELECT r.namespace_id, j.seq, j.at, j.events::text, j.run_id
+      FROM journal j JOIN runs r ON r.id = j.run_id
+     ORDER BY j.at, j.run_id, j.seq";
+
 const OPEN: &str = "
     SELECT 'callback', r.namespace_id, w.run_id, w.id, coalesce(w.step, ''), ''
       FROM waits w JOIN runs r ON r.id = w.run_id
@@ -58,7 +64,7 @@ const OPEN: &str = "
     SELECT 'task', namespace_id, run_id, id, step, queue FROM tasks WHERE state = 'open'
      ORDER BY 2, 4";
 
-pub(crate) const STATEMENTS: &[&str] = &[PULSE, MOVE, RUNS, EFFECTS, OPEN];
+pub(crate) const STATEMENTS: &[&str] = &[PULSE, MOVE, RUNS, EFFECTS, JOURNAL, OPEN];
 
 /// What a rehearsal has to do at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,6 +231,19 @@ pub async fn list_effects(cell: EveryCell<'_>) -> Result<Vec<StagedEffect>, Read
         attempt: row.get(6),
         note: row.get(7),
     };
+    Ok(rows.iter().map(read).collect())
+}
+
+/// Lists the journals of all runs, by time; each row with its namespace and its run.
+///
+/// # Errors
+///
+/// Where the database does not answer.
+pub async fn list_journals(
+    cell: EveryCell<'_>,
+) -> Result<Vec<(i32, RunId, JournalRow)>, ReadError> {
+    let rows = cell.reader().await?.query(JOURNAL, &[]).await?;
+    let read = |row: &Row| (row.get(0), RunId::from_uuid(row.get(4)), read_line(row));
     Ok(rows.iter().map(read).collect())
 }
 

@@ -1,0 +1,252 @@
+//! Rehearsals of a server: one at a time, each recorded with how far it is and what it showed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use semel_engine::Engine;
+use semel_flow::release::Action;
+use semel_flow::{Flow, load};
+use semel_model::Connection;
+use semel_store::rehearsals::{self, RehearsalEnd, RehearsalRow, StagedFlow};
+use semel_store::{Cell, ReadError, connections, flows};
+use serde_json::json;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use crate::error::RehearseError;
+use crate::rehearse::{self, Progress, Selection, Subject};
+use crate::report::Report;
+
+/// How often a rehearsal says how far it is.
+const SAY_EVERY: Duration = Duration::from_millis(500);
+
+/// How many flows that call each other are rehearsed together.
+const CALLED_MAX: usize = 50;
+
+/// The rehearsals of one server.
+#[derive(Clone)]
+pub struct Rehearsals {
+    engine: Engine,
+    /// One rehearsal runs at a time; others wait here.
+    turn: Arc<Semaphore>,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct RehearsalRequest {
+    /// Chosen by the client, so that asking twice is asking once.
+    pub id: Uuid,
+    /// Whose flow it is.
+    pub namespace_id: i32,
+    /// Who asks.
+    pub asked_by: String,
+    /// What the author calls the file.
+    pub file: String,
+    /// Its text.
+    pub source: String,
+    /// Which cases are played.
+    pub selection: Selection,
+}
+
+impl Rehearsals {
+    /// The rehearsals of a server.
+    #[must_use]
+    pub fn new(engine: Engine) -> Self {
+        Self {
+            engine,
+            turn: Arc::new(Semaphore::new(1)),
+        }
+    }
+
+    /// Begins a rehearsal, unless it was asked for before.
+    ///
+    /// # Errors
+    ///
+    /// Where the text is no sound flow, or the database does not answer.
+    pub fn ask(&self, request: RehearsalRequest) -> BoxFuture<'_, Result<(), RehearseError>> {
+        Box::pin(self.ask_here(request))
+    }
+
+    async fn ask_here(&self, request: RehearsalRequest) -> Result<(), RehearseError> {
+        let cell = self.engine.cell();
+        let subject = subject(cell, &request).await?;
+        let flow = rehearse::check(&subject)?;
+        let selection = &request.selection;
+        let row = RehearsalRow {
+            id: request.id,
+            namespace_id: request.namespace_id,
+            flow: flow.name.to_string(),
+            digest: flow.digest().to_string(),
+            facts: facts(&flow, &subject.called, &subject.connections),
+            whole: selection.example.is_none() && selection.fault.is_none(),
+            asked_by: request.asked_by.clone(),
+        };
+        if rehearsals::ask(cell.home(), &row).await? {
+            let running = self.clone().run(request.id, subject, request.selection);
+            tokio::spawn(running);
+        }
+        Ok(())
+    }
+
+    async fn run(self, id: Uuid, subject: Subject, selection: Selection) {
+        let meter = Arc::new(Meter::default());
+        let saying = tokio::spawn(say(self.engine.clone(), id, meter.clone()));
+        let turn = self.turn.acquire().await;
+        let (cell, options) = (self.engine.cell(), self.engine.options());
+        let note = |progress| meter.set(progress);
+        let rehearsed = rehearse::rehearse(cell, options, &subject, &selection, &note).await;
+        drop(turn);
+        saying.abort();
+        let end = end_of(rehearsed);
+        for _ in 0..3 {
+            match rehearsals::finish(cell.home(), id, &end).await {
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::warn!(%error, rehearsal = %id, "failed to record the end of a rehearsal")
+                }
+            }
+            tokio::time::sleep(SAY_EVERY).await;
+        }
+    }
+}
+
+fn end_of(rehearsed: Result<Report, RehearseError>) -> RehearsalEnd {
+    let report = rehearsed.and_then(|report| {
+        let text = serde_json::to_string(&report);
+        text.map(|text| (report.passed, text))
+            .map_err(|_| RehearseError::Stopped)
+    });
+    match report {
+        Ok((passed, report)) => RehearsalEnd::Judged { passed, report },
+        Err(error) => RehearsalEnd::Stopped {
+            problem: describe(&error),
+        },
+    }
+}
+
+/// An error and what caused it, in one line.
+fn describe(error: &RehearseError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// How far a rehearsal is, as its server knows it.
+#[derive(Default)]
+struct Meter {
+    done: AtomicUsize,
+    total: AtomicUsize,
+}
+
+impl Meter {
+    fn set(&self, progress: Progress) {
+        self.done.store(progress.done, Ordering::Relaxed);
+        self.total.store(progress.total, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> (i32, i32) {
+        let read = |number: &AtomicUsize| number.load(Ordering::Relaxed);
+        let small = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+        (small(read(&self.done)), small(read(&self.total)))
+    }
+}
+
+/// Records how far a rehearsal is, until it is stopped.
+async fn say(engine: Engine, id: Uuid, meter: Arc<Meter>) {
+    loop {
+        if let Err(error) = rehearsals::advance(engine.cell().home(), id, meter.read()).await {
+            tracing::debug!(%error, rehearsal = %id, "failed to record how far a rehearsal is");
+        }
+        tokio::time::sleep(SAY_EVERY).await;
+    }
+}
+
+async fn subject(cell: &Cell, request: &RehearsalRequest) -> Result<Subject, ReadError> {
+    let namespace_id = request.namespace_id;
+    let rows = connections::list(cell.home(), namespace_id).await?;
+    Ok(Subject {
+        file: request.file.clone(),
+        source: request.source.clone(),
+        called: called(cell, namespace_id, &request.source).await?,
+        connections: rows
+            .into_iter()
+            .map(|row| (row.name, row.connection))
+            .collect(),
+    })
+}
+
+/// The live releases of the flows that a flow calls, and that those call.
+async fn called(
+    cell: &Cell,
+    namespace_id: i32,
+    source: &str,
+) -> Result<Vec<StagedFlow>, ReadError> {
+    let mut found: Vec<StagedFlow> = Vec::new();
+    let own = load(source);
+    let mut wanted = own.as_ref().map(calls_of).unwrap_or_default();
+    let own = own.map(|flow| flow.name.to_string());
+    while let Some(name) = wanted.pop() {
+        let known = found.iter().any(|flow| flow.name == name) || own.as_ref() == Some(&name);
+        if known || found.len() >= CALLED_MAX {
+            continue;
+        }
+        let views = flows::list(cell.home(), namespace_id, Some(&name)).await?;
+        let live = views.first().and_then(|view| view.live);
+        let releases = flows::list_releases(cell.home(), namespace_id, &name).await?;
+        let release = releases.into_iter().find(|one| Some(one.number) == live);
+        if let Some(release) = release {
+            wanted.extend(
+                load(&release.source)
+                    .as_ref()
+                    .map(calls_of)
+                    .unwrap_or_default(),
+            );
+            found.push(StagedFlow {
+                name,
+                digest: release.digest,
+                source: release.source,
+            });
+        }
+    }
+    Ok(found)
+}
+
+fn calls_of(flow: &Flow) -> Vec<String> {
+    let mut called = Vec::new();
+    for step in &flow.steps {
+        if let Action::Call(call) = &step.action {
+            called.push(call.flow.to_string());
+        }
+    }
+    called
+}
+
+/// What a rehearsal rests on besides the text: the connections that the flow and those it calls
+/// use, and the releases of the latter.
+fn facts(flow: &Flow, called: &[StagedFlow], connections: &BTreeMap<String, Connection>) -> String {
+    let others: Vec<Flow> = called.iter().filter_map(|one| load(&one.source)).collect();
+    let used = std::iter::once(flow).chain(&others);
+    let used: std::collections::BTreeSet<&str> = used.flat_map(Flow::connections).collect();
+    let told: BTreeMap<&str, serde_json::Value> = used
+        .into_iter()
+        .map(|name| {
+            let known = connections.get(name).map(|connection| {
+                let keys = serde_json::to_value(&connection.idempotency_keys);
+                json!({ "kind": connection.kind(), "keys": keys.unwrap_or_default() })
+            });
+            (name, known.unwrap_or_default())
+        })
+        .collect();
+    let releases: BTreeMap<&str, &str> = called
+        .iter()
+        .map(|one| (one.name.as_str(), one.digest.as_str()))
+        .collect();
+    json!({ "connections": told, "called": releases }).to_string()
+}

@@ -1,0 +1,124 @@
+//! A rehearsal reaches nothing that is live: no table, no destination, no trace.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Result;
+use semel_engine::{Engine, IntakeError, StagedDelivery};
+use semel_model::{Key, TriggerKind};
+use semel_store::flows;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::stage::World;
+
+const FLOW: &str = "
+flow: pay
+trigger:
+  webhook: { auth: none, key: input.id }
+keep: 30d
+steps:
+  - id: charge
+    http: { connection: bank, post: /charges, json: { order: '${{ input.id }}' } }
+    guard: review
+  - id: later
+    wait: { for: 30d }
+  - id: told
+    emit: { event: paid, data: { id: '${{ input.id }}' } }
+  - id: count
+    kv: { add: paid }
+examples:
+  - name: one
+    input: { id: a1 }
+";
+
+/// A flow that needs no connection.
+const PLAIN: &str = "
+flow: pay
+trigger:
+  webhook: { auth: none, key: input.id }
+keep: 30d
+steps:
+  - id: count
+    kv: { add: paid }
+";
+
+/// How many rows each live table has, and which transaction wrote last.
+const LIVE: &str = "
+    SELECT string_agg(format('%s %s', c.relname,
+               (xpath('/row/c/text()', query_to_xml(format(
+                   'SELECT count(*) || '' '' || coalesce(max(xmin::text::bigint), 0) AS c FROM public.%I',
+                   c.relname), false, true, '')))[1]::text), E'\\n' ORDER BY c.relname)
+      FROM pg_class c
+     WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r'";
+
+#[tokio::test]
+async fn no_live_table_is_written_and_no_schema_is_left() -> Result<()> {
+    let world = World::start().await?;
+    let client = world.database.connect().await?;
+    let before: String = client.query_one(LIVE, &[]).await?.get(0);
+
+    let report = world.rehearse("pay.flow.yaml", FLOW, json!({})).await?;
+
+    let after: String = client.query_one(LIVE, &[]).await?.get(0);
+    assert!(report.passed, "{}", report.to_text());
+    assert_eq!(before, after);
+    let left = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'semel_rehearsal%'";
+    assert_eq!(client.query_one(left, &[]).await?.get::<_, i64>(0), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_destination_is_connected_to() -> Result<()> {
+    let world = World::start().await?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let base_url = format!("http://{}", listener.local_addr()?);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counting = calls.clone();
+    tokio::spawn(async move {
+        while listener.accept().await.is_ok() {
+            counting.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let bank = json!({ "bank": { "to": { "http": { "base_url": base_url } } } });
+
+    let report = world.rehearse("pay.flow.yaml", FLOW, bank).await?;
+
+    assert!(report.cases.len() > 10, "{}", report.to_text());
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_engine_that_serves_takes_nothing_of_a_rehearsal() -> Result<()> {
+    let world = World::start().await?;
+    let namespace = "default".parse()?;
+    let namespace_id = flows::ensure_namespace(world.cell.home(), &namespace).await?;
+    let engine = Engine::start(world.cell.clone(), world.options.clone()).await?;
+    let flow = engine.push_flow(namespace_id, PLAIN).await?;
+    let published = engine.publish_flow(namespace_id, &flow, "test").await?;
+    engine
+        .promote_flow(namespace_id, &flow, published.number, "test")
+        .await?;
+    let now = engine.take_pulse().await?.now;
+
+    let delivery = StagedDelivery {
+        namespace_id,
+        namespace,
+        flow,
+        trigger: TriggerKind::Webhook,
+        input: b"{\"id\": \"a1\"}".to_vec(),
+        headers: vec![("x-semel-crash".to_owned(), "intent.after".to_owned())],
+        query: Vec::new(),
+        caller_key: Key::new(b"k".to_vec())?,
+        nominal: now,
+    };
+    let refused = engine.deliver_staged(delivery).await;
+    engine.jump(std::time::Duration::from_secs(86_400)).await?;
+
+    assert!(matches!(refused, Err(IntakeError::SignatureInvalid)));
+    let later = engine.take_pulse().await?.now;
+    assert!(later.duration_since(now).as_secs() < 3_600);
+    engine.shutdown().await;
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Rehearsals: ask for one, and see how far it is.
+
+use axum::extract::State;
+use semel_api::Code;
+use semel_api::types::{AskRehearsal, Rehearsal};
+use semel_rehearse::{RehearsalRequest, RehearseError, Selection};
+use semel_store::rehearsals::{self, RehearsalView};
+use uuid::Uuid;
+
+use crate::answer::{self, Answered, read_json};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::Payload;
+use crate::error::ApiError;
+use crate::query::Named;
+
+/// `PUT /v1/rehearsals/{rehearsal}`: the id is the client's, so that asking twice is asking once.
+pub(crate) async fn ask(
+    State(app): State<App>,
+    caller: Caller,
+    id: Named,
+    payload: Payload,
+) -> Answered {
+    let id: Uuid = id.read(Code::RehearsalNotFound)?;
+    let (ask, _): (AskRehearsal, _) = payload.read()?;
+    let request = RehearsalRequest {
+        id,
+        namespace_id: caller.namespace_id,
+        asked_by: caller.actor(),
+        file: ask.file,
+        source: ask.source,
+        selection: Selection {
+            example: ask.example,
+            fault: ask.fault,
+            seed: ask.seed,
+        },
+    };
+    app.rehearsals.ask(request).await?;
+    found(&app, &caller, id).await
+}
+
+/// `GET /v1/rehearsals/{rehearsal}`.
+pub(crate) async fn show(State(app): State<App>, caller: Caller, id: Named) -> Answered {
+    found(&app, &caller, id.read(Code::RehearsalNotFound)?).await
+}
+
+async fn found(app: &App, caller: &Caller, id: Uuid) -> Answered {
+    let view = rehearsals::find(app.cell().home(), caller.namespace_id, id).await?;
+    match view {
+        Some(view) => answer::ok(&to_wire(view)),
+        None => Err(ApiError::plain(Code::RehearsalNotFound)),
+    }
+}
+
+fn to_wire(view: RehearsalView) -> Rehearsal {
+    Rehearsal {
+        id: view.id.to_string(),
+        flow: view.flow,
+        digest: view.digest,
+        state: view.state,
+        done: view.done,
+        total: view.total,
+        report: read_json(view.report.as_deref()),
+        problem: view.problem,
+        asked_at: view.asked_at,
+        ended_at: view.ended_at,
+    }
+}
+
+impl From<RehearseError> for ApiError {
+    fn from(error: RehearseError) -> Self {
+        match error {
+            RehearseError::Invalid(said) => Self::new(Code::FlowInvalid, said),
+            RehearseError::Database(error) => error.into(),
+            RehearseError::NoExamples
+            | RehearseError::UnknownExample(_)
+            | RehearseError::UnknownFault(_)
+            | RehearseError::Schema(_)
+            | RehearseError::Start(_)
+            | RehearseError::Secret(_)
+            | RehearseError::Threads(_)
+            | RehearseError::Stopped
+            | RehearseError::Restless => Self::new(Code::BodyInvalid, error.to_string()),
+        }
+    }
+}
