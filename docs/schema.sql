@@ -19,6 +19,7 @@ CREATE TYPE pass_state AS ENUM ('open', 'done', 'failed');
 CREATE TYPE gate_place AS ENUM ('waiting', 'debouncing', 'granted', 'running', 'joining', 'dropped');
 CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'failed');
 CREATE TYPE named_effect_state AS ENUM ('absent', 'pending', 'done', 'failed', 'in_doubt');
+CREATE TYPE rehearsal_state AS ENUM ('queued', 'running', 'passed', 'violated', 'stopped');
 
 -- The only clock. Not frozen at the start of a transaction, as now() is.
 CREATE OR REPLACE FUNCTION moment()
@@ -110,6 +111,8 @@ CREATE TABLE releases (
     source text NOT NULL,
     -- When it was frozen.
     published_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When it first became live: going back to it is never refused. Null before.
+    first_live_at timestamp with time zone,
 
     CONSTRAINT releases_pkey PRIMARY KEY (id),
     CONSTRAINT releases_flow_id_digest_key UNIQUE (flow_id, digest),
@@ -1273,6 +1276,49 @@ CREATE TABLE commands (
     CONSTRAINT commands_status_check CHECK (((status >= 100) AND (status <= 599)))
 );
 CREATE INDEX commands_by_age ON commands USING btree (begun_at);
+
+-- Rehearsals of releases: how far each is, and what it showed.
+CREATE TABLE rehearsals (
+    -- Chosen by the client, so that asking twice is asking once.
+    id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The flow.
+    flow text NOT NULL,
+    -- SHA-256 of the canonical form that was rehearsed: that of the release.
+    digest text NOT NULL,
+    -- What the connections said that the flow and those it calls use, as canonical JSON.
+    facts text NOT NULL,
+    -- Whether every example and every fault was played.
+    whole boolean NOT NULL,
+    -- Queued and running until it ends; stopped where there is no report.
+    state rehearsal_state NOT NULL DEFAULT 'queued'::rehearsal_state,
+    -- How many cases were begun.
+    cases_done integer NOT NULL DEFAULT 0,
+    -- How many there are; 0 where that is not known yet.
+    cases_total integer NOT NULL DEFAULT 0,
+    -- Every case, and what it showed.
+    report json,
+    -- Why there is no report.
+    problem text,
+    -- Who asked for it.
+    asked_by text NOT NULL,
+    -- When.
+    asked_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When its server last reported: one that is silent for a minute is gone.
+    seen_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When it ended.
+    ended_at timestamp with time zone,
+
+    CONSTRAINT rehearsals_pkey PRIMARY KEY (id),
+    CONSTRAINT rehearsals_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces(id),
+    CONSTRAINT ended_unless_waiting CHECK (((ended_at IS NULL) = (state = ANY (ARRAY['queued'::rehearsal_state, 'running'::rehearsal_state])))),
+    CONSTRAINT rehearsals_cases_done_check CHECK ((cases_done >= 0)),
+    CONSTRAINT rehearsals_cases_total_check CHECK ((cases_total >= 0)),
+    CONSTRAINT rehearsals_digest_check CHECK ((digest ~ '^[0-9a-f]{64}$'::text)),
+    CONSTRAINT report_where_judged CHECK (((report IS NOT NULL) OR (state <> ALL (ARRAY['passed'::rehearsal_state, 'violated'::rehearsal_state]))))
+);
+CREATE INDEX rehearsals_by_release ON rehearsals USING btree (namespace_id, flow, digest, asked_at);
 
 -- Sets of runs that operators replay together. A plan is about runs of all slots, so that it is control data; each run is replayed in its own slot.
 CREATE TABLE replay_plans (

@@ -72,6 +72,7 @@ CREATE TABLE releases (
     digest       text NOT NULL CHECK (digest ~ '^[0-9a-f]{64}$'),
     source       text NOT NULL,
     published_at timestamptz NOT NULL DEFAULT moment(),
+    first_live_at timestamptz,
     UNIQUE (flow_id, number),
     UNIQUE (flow_id, digest)
 );
@@ -82,6 +83,7 @@ COMMENT ON COLUMN releases.number IS 'r1, r2 and so on, within the flow.';
 COMMENT ON COLUMN releases.digest IS 'SHA-256 of the canonical form: publishing the same flow twice gives one release.';
 COMMENT ON COLUMN releases.source IS 'The text, as its author wrote it.';
 COMMENT ON COLUMN releases.published_at IS 'When it was frozen.';
+COMMENT ON COLUMN releases.first_live_at IS 'When it first became live: going back to it is never refused. Null before.';
 
 CREATE TABLE config_version (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
@@ -1206,6 +1208,7 @@ COMMENT ON COLUMN rehearsals.asked_at IS 'When.';
 COMMENT ON COLUMN rehearsals.seen_at IS 'When its server last reported: one that is silent for a minute is gone.';
 COMMENT ON COLUMN rehearsals.ended_at IS 'When it ended.';
 CREATE INDEX rehearsals_by_release ON rehearsals (namespace_id, flow, digest, asked_at);
+
 CREATE TABLE replay_plans (
     id           uuid PRIMARY KEY,
     namespace_id integer NOT NULL,

@@ -136,6 +136,9 @@ codes! {
     /// A run holds the named effect.
     OnceHeldByRun "once-held-by-run" 409 "A run holds the effect"
         "Settle the doubt of the run that the detail names; the effect follows it.";
+    /// The release has no passing rehearsal.
+    FlowNotRehearsed "flow-not-rehearsed" 409 "The release has no passing rehearsal"
+        "Run `semel rehearse FLOW` and promote again; with the right `override`, promote with `--override REASON`.";
     /// No such rehearsal.
     RehearsalNotFound "rehearsal-not-found" 404 "There is no such rehearsal"
         "Rehearse again: `semel rehearse FILE` starts one and waits for it.";

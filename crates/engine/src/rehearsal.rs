@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use semel_model::RunId;
-use semel_steps::Stage;
+use semel_steps::DestinationStage;
 
 /// What a rehearsal adds to an engine.
 #[derive(Clone)]
 pub struct Rehearsal {
     /// Answers in place of the executors.
-    pub stage: Arc<dyn Stage>,
+    pub stage: Arc<dyn DestinationStage>,
     /// Where processes end.
     pub points: Arc<dyn CrashPoints>,
     /// The longest pause of a service: a rehearsal has no time to wait.

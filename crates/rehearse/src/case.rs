@@ -114,6 +114,7 @@ impl Case {
         if let (Some(run), Some(body)) = (self.arrived.run(), self.callback_body(&spot.step)) {
             // A wait that has ended already is none of an early callback's.
             let _ = engine.call_back_staged(run, &spot.step, &body).await;
+            self.stage.log().used = true;
         }
     }
 

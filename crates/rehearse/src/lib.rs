@@ -15,17 +15,21 @@
 //!          ─▶ report    as text, JSON and JUnit
 //! ```
 //!
-//! Modules use only those before them: `error` `answer` `fault` `vary` ▶ `stage` ▶ `process` `case` ▶ `people`
-//! ▶ `play` `plan` ▶ `report` ▶ `verdict` ▶ `rehearse` ▶ `service`.
+//! Modules use only those before them: `error` `answer` `fault` `vary` `connections` ▶ `stage` ▶ `process` `case` ▶ `people`
+//! ▶ `play` `plan` ▶ `report` ▶ `verdict` ▶ `rehearse` ▶ `basis`
+//! ▶ `service` `proof`.
 
 mod answer;
+mod basis;
 mod case;
+mod connections;
 mod error;
 mod fault;
 mod people;
 mod plan;
 mod play;
 mod process;
+mod proof;
 mod rehearse;
 mod report;
 mod service;
@@ -35,6 +39,7 @@ mod verdict;
 
 pub use error::RehearseError;
 pub use fault::{FaultClass, RehearsedFault, Spot};
+pub use proof::{Proof, promote, proof_of};
 pub use rehearse::{Progress, Selection, Subject, rehearse};
 pub use report::{CaseReport, CaseVerdict, Report, Timeline, TimelineLine, Violation};
 pub use service::{RehearsalRequest, Rehearsals};

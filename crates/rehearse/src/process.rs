@@ -38,6 +38,7 @@ impl Process {
         let threads = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("rehearsal")
+            .on_thread_start(be_silent)
             .enable_all()
             .build()?;
         let stage = Arc::new(ProcessStage::new(hall.clone()));
@@ -106,6 +107,13 @@ impl Process {
     pub(crate) fn pause(&self) {
         self.engine.suspend();
     }
+}
+
+/// What a process of a rehearsal loses and takes over belongs into no log of the server.
+fn be_silent() {
+    let silence = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
+    // It lasts as long as the thread.
+    std::mem::forget(silence);
 }
 
 impl Drop for Process {

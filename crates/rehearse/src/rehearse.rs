@@ -14,8 +14,8 @@ use semel_model::event::Event;
 use semel_store::rehearsals::{self, StagedConnection, StagedFlow};
 use semel_store::{Cell, migrate};
 use serde::Deserialize as _;
-use serde_json::{Value, json};
 
+use crate::connections::used_connections;
 use crate::error::RehearseError;
 use crate::fault::{FaultClass, RehearsedFault};
 use crate::plan;
@@ -350,43 +350,6 @@ async fn timelines(setting: &Setting, plain: &[Played]) -> Result<Vec<Timeline>,
         }
     };
     Ok(plain.iter().map(timeline).collect())
-}
-
-/// The connections that a flow uses, each with what a plain one of the kind looks like.
-fn used_connections(flow: &Flow) -> BTreeMap<String, Value> {
-    let mut used = BTreeMap::new();
-    for step in &flow.steps {
-        if let Some(name) = step.connection() {
-            let usual = usual_connection(step.kind().as_str());
-            used.entry(name.to_owned()).or_insert(usual);
-        }
-        if let Some(probe) = step.guard.probe()
-            && let Some(name) = probe.connection()
-        {
-            let kind = match &probe.ask {
-                Ask::Db { .. } => "db",
-                Ask::Http { .. } | Ask::Marker => "http",
-            };
-            let usual = usual_connection(kind);
-            used.entry(name.to_owned()).or_insert(usual);
-        }
-    }
-    used
-}
-
-/// A connection for a kind of step that honours no keys.
-fn usual_connection(kind: &str) -> Value {
-    let to = match kind {
-        "db" => json!({ "postgres": { "host": "db.invalid", "database": "d", "user": "u" } }),
-        "ssh" => json!({ "ssh": {
-            "host": "ssh.invalid", "user": "u", "secret": "s", "host_key": "SHA256:x" } }),
-        "notify" => json!({ "smtp": {
-            "host": "smtp.invalid", "from": "semel@rehearsal.invalid" } }),
-        "llm" => json!({ "llm": {
-            "shape": "openai", "base_url": "https://llm.invalid", "secret": "s", "model": "m" } }),
-        _ => json!({ "http": { "base_url": "https://http.invalid" } }),
-    };
-    json!({ "to": to })
 }
 
 /// What the engine of a rehearsal is started with: a secret of its own, so that its addresses open

@@ -1,30 +1,22 @@
 //! Rehearsals of a server: one at a time, each recorded with how far it is and what it showed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use semel_engine::Engine;
-use semel_flow::release::Action;
-use semel_flow::{Flow, load};
-use semel_model::Connection;
-use semel_store::rehearsals::{self, RehearsalEnd, RehearsalRow, StagedFlow};
-use semel_store::{Cell, ReadError, connections, flows};
-use serde_json::json;
+use semel_store::rehearsals::{self, RehearsalEnd, RehearsalRow};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
+use crate::basis::{facts, subject};
 use crate::error::RehearseError;
 use crate::rehearse::{self, Progress, Selection, Subject};
 use crate::report::Report;
 
 /// How often a rehearsal says how far it is.
 const SAY_EVERY: Duration = Duration::from_millis(500);
-
-/// How many flows that call each other are rehearsed together.
-const CALLED_MAX: usize = 50;
 
 /// The rehearsals of one server.
 #[derive(Clone)]
@@ -72,7 +64,8 @@ impl Rehearsals {
 
     async fn ask_here(&self, request: RehearsalRequest) -> Result<(), RehearseError> {
         let cell = self.engine.cell();
-        let subject = subject(cell, &request).await?;
+        let (file, source) = (&request.file, &request.source);
+        let subject = subject(cell, request.namespace_id, file, source).await?;
         let flow = rehearse::check(&subject)?;
         let selection = &request.selection;
         let row = RehearsalRow {
@@ -80,7 +73,7 @@ impl Rehearsals {
             namespace_id: request.namespace_id,
             flow: flow.name.to_string(),
             digest: flow.digest().to_string(),
-            facts: facts(&flow, &subject.called, &subject.connections),
+            facts: facts(&flow, &subject),
             whole: selection.example.is_none() && selection.fault.is_none(),
             asked_by: request.asked_by.clone(),
         };
@@ -166,87 +159,4 @@ async fn say(engine: Engine, id: Uuid, meter: Arc<Meter>) {
         }
         tokio::time::sleep(SAY_EVERY).await;
     }
-}
-
-async fn subject(cell: &Cell, request: &RehearsalRequest) -> Result<Subject, ReadError> {
-    let namespace_id = request.namespace_id;
-    let rows = connections::list(cell.home(), namespace_id).await?;
-    Ok(Subject {
-        file: request.file.clone(),
-        source: request.source.clone(),
-        called: called(cell, namespace_id, &request.source).await?,
-        connections: rows
-            .into_iter()
-            .map(|row| (row.name, row.connection))
-            .collect(),
-    })
-}
-
-/// The live releases of the flows that a flow calls, and that those call.
-async fn called(
-    cell: &Cell,
-    namespace_id: i32,
-    source: &str,
-) -> Result<Vec<StagedFlow>, ReadError> {
-    let mut found: Vec<StagedFlow> = Vec::new();
-    let own = load(source);
-    let mut wanted = own.as_ref().map(calls_of).unwrap_or_default();
-    let own = own.map(|flow| flow.name.to_string());
-    while let Some(name) = wanted.pop() {
-        let known = found.iter().any(|flow| flow.name == name) || own.as_ref() == Some(&name);
-        if known || found.len() >= CALLED_MAX {
-            continue;
-        }
-        let views = flows::list(cell.home(), namespace_id, Some(&name)).await?;
-        let live = views.first().and_then(|view| view.live);
-        let releases = flows::list_releases(cell.home(), namespace_id, &name).await?;
-        let release = releases.into_iter().find(|one| Some(one.number) == live);
-        if let Some(release) = release {
-            wanted.extend(
-                load(&release.source)
-                    .as_ref()
-                    .map(calls_of)
-                    .unwrap_or_default(),
-            );
-            found.push(StagedFlow {
-                name,
-                digest: release.digest,
-                source: release.source,
-            });
-        }
-    }
-    Ok(found)
-}
-
-fn calls_of(flow: &Flow) -> Vec<String> {
-    let mut called = Vec::new();
-    for step in &flow.steps {
-        if let Action::Call(call) = &step.action {
-            called.push(call.flow.to_string());
-        }
-    }
-    called
-}
-
-/// What a rehearsal rests on besides the text: the connections that the flow and those it calls
-/// use, and the releases of the latter.
-fn facts(flow: &Flow, called: &[StagedFlow], connections: &BTreeMap<String, Connection>) -> String {
-    let others: Vec<Flow> = called.iter().filter_map(|one| load(&one.source)).collect();
-    let used = std::iter::once(flow).chain(&others);
-    let used: std::collections::BTreeSet<&str> = used.flat_map(Flow::connections).collect();
-    let told: BTreeMap<&str, serde_json::Value> = used
-        .into_iter()
-        .map(|name| {
-            let known = connections.get(name).map(|connection| {
-                let keys = serde_json::to_value(&connection.idempotency_keys);
-                json!({ "kind": connection.kind(), "keys": keys.unwrap_or_default() })
-            });
-            (name, known.unwrap_or_default())
-        })
-        .collect();
-    let releases: BTreeMap<&str, &str> = called
-        .iter()
-        .map(|one| (one.name.as_str(), one.digest.as_str()))
-        .collect();
-    json!({ "connections": told, "called": releases }).to_string()
 }

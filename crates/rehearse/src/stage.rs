@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use semel_engine::{CrashPoint, CrashPoints};
 use semel_model::request::{ExternalRequest, StepRequest};
 use semel_model::{EffectId, Fault, FaultKind, Guard, Outcome};
-use semel_steps::{Attempt, Origin, Route, Stage};
+use semel_steps::{Attempt, DestinationStage, Origin, Route};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -209,7 +209,7 @@ impl ProcessStage {
     }
 }
 
-impl Stage for ProcessStage {
+impl DestinationStage for ProcessStage {
     fn perform<'a>(&'a self, attempt: Attempt<'a>) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let (Some(case), Some(origin)) = (self.case(attempt.route), attempt.route.origin)

@@ -7,9 +7,9 @@ use semel_api::Code;
 use semel_api::types::{
     Diagnostic, Draft, Flow, FlowDetail, Page, Promote, Promoted, Published, PushFlow, Release,
 };
-use semel_engine::FlowError;
+use semel_engine::{Engine, FlowError};
 use semel_flow::{CheckContext, Checked, Severity};
-use semel_model::FlowName;
+use semel_model::{FlowName, Right};
 use semel_store::flows::{self, FlowView, ReleaseView};
 use serde_json::Value;
 
@@ -24,10 +24,15 @@ use crate::query::Named;
 /// `GET /v1/flows`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
     let found = flows::list(app.cell().home(), caller.namespace_id, None).await?;
-    answer::ok(&Page {
-        items: found.iter().map(view).collect(),
-        next: None,
-    })
+    let mut items = Vec::with_capacity(found.len());
+    for flow in &found {
+        let proof = live_proof(&app, &caller, flow).await?;
+        items.push(Flow {
+            proof,
+            ..view(flow)
+        });
+    }
+    answer::ok(&Page { items, next: None })
 }
 
 /// `GET /v1/flows/{flow}`.
@@ -39,11 +44,55 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, flow: Named) ->
     };
     let releases =
         flows::list_releases(app.cell().home(), caller.namespace_id, name.as_str()).await?;
+    let mut shown = Vec::with_capacity(releases.len());
+    for release in releases {
+        let proof = proof(&app, &caller, &flow.name, &release).await?;
+        let proof = Some(proof);
+        shown.push(Release {
+            proof,
+            ..view_release(release)
+        });
+    }
+    let live = shown
+        .iter()
+        .find(|release| Some(release.number) == flow.live);
     answer::ok(&FlowDetail {
-        flow: view(flow),
+        flow: Flow {
+            proof: live.and_then(|release| release.proof.clone()),
+            ..view(flow)
+        },
         draft: flow.draft.clone(),
-        releases: releases.into_iter().map(view_release).collect(),
+        releases: shown,
     })
+}
+
+/// Whether a rehearsal has proven a release, in words.
+async fn proof(
+    app: &App,
+    caller: &Caller,
+    flow: &str,
+    release: &ReleaseView,
+) -> Result<String, ApiError> {
+    let text = (release.digest.as_str(), release.source.as_str());
+    let proof = semel_rehearse::proof_of(app.cell(), caller.namespace_id, flow, text).await?;
+    Ok(proof.to_string())
+}
+
+/// Whether a rehearsal has proven the live release of a flow, in words.
+async fn live_proof(
+    app: &App,
+    caller: &Caller,
+    flow: &FlowView,
+) -> Result<Option<String>, ApiError> {
+    let home = app.cell().home();
+    let releases = flows::list_releases(home, caller.namespace_id, &flow.name).await?;
+    let live = releases
+        .iter()
+        .find(|release| Some(release.number) == flow.live);
+    match live {
+        Some(release) => Ok(Some(proof(app, caller, &flow.name, release).await?)),
+        None => Ok(None),
+    }
 }
 
 /// `PUT /v1/flows/{flow}/draft`: the text itself, or JSON with the text under `source`.
@@ -151,7 +200,17 @@ pub(crate) async fn promote(
     payload: Payload,
 ) -> Answered {
     let name = flow.flow()?;
-    let (Promote { release }, body) = payload.read()?;
+    let (
+        Promote {
+            release,
+            override_reason,
+        },
+        body,
+    ) = payload.read()?;
+    if override_reason.is_some() && !caller.may(Right::Override) {
+        return Err(ApiError::right_missing(Right::Override, &caller.token));
+    }
+    let proven = app.options.require_rehearsal && override_reason.is_none();
     let command = Command {
         verb: "promote",
         subject: name.as_str(),
@@ -161,13 +220,41 @@ pub(crate) async fn promote(
     let (engine, actor) = (app.engine.clone(), caller.actor());
     let (namespace_id, flow) = (caller.namespace_id, name.clone());
     commands::once(app, &caller, command, async move {
-        engine
-            .promote_flow(namespace_id, &flow, release, &actor)
-            .await?;
+        let which = (namespace_id, &flow, release);
+        match (&override_reason, proven) {
+            (Some(reason), _) => engine.promote_unproven(which, &actor, reason).await?,
+            (None, true) => semel_rehearse::promote(&engine, which, &actor).await?,
+            (None, false) => {
+                let promoting = engine.promote_flow(namespace_id, &flow, release, &actor);
+                promoting.await?;
+            }
+        }
         tracing::info!(%flow, release, actor, "release promoted");
-        Reply::new(StatusCode::OK, &Promoted { flow, release })
+        let proof = promoted_proof(&engine, which).await?;
+        let promoted = Promoted {
+            flow,
+            release,
+            proof,
+        };
+        Reply::new(StatusCode::OK, &promoted)
     })
     .await
+}
+
+/// Whether a rehearsal has proven the release that was promoted, in words.
+async fn promoted_proof(
+    engine: &Engine,
+    (namespace_id, flow, number): (i32, &FlowName, i32),
+) -> Result<Option<String>, ApiError> {
+    let cell = engine.cell();
+    let releases = flows::list_releases(cell.home(), namespace_id, flow.as_str()).await?;
+    let release = releases.iter().find(|release| release.number == number);
+    let Some(release) = release else {
+        return Ok(None);
+    };
+    let text = (release.digest.as_str(), release.source.as_str());
+    let proof = semel_rehearse::proof_of(cell, namespace_id, flow.as_str(), text).await?;
+    Ok(Some(proof.to_string()))
 }
 
 impl From<FlowError> for ApiError {
@@ -179,6 +266,8 @@ impl From<FlowError> for ApiError {
             FlowError::UnknownFlow => Self::plain(Code::FlowNotFound),
             FlowError::NoDraft => Self::plain(Code::DraftMissing),
             FlowError::UnknownRelease => Self::plain(Code::ReleaseNotFound),
+            FlowError::NotRehearsed => Self::plain(Code::FlowNotRehearsed),
+            FlowError::Reason => Self::plain(Code::ReasonInvalid),
             FlowError::HookTaken { flow } => {
                 Self::new(Code::HookTaken, format!("the flow `{flow}` has this hook"))
             }
@@ -214,6 +303,7 @@ fn view(flow: &FlowView) -> Flow {
         name: flow.name.clone(),
         live: flow.live,
         latest: flow.latest,
+        proof: None,
         draft_at: flow.draft_at,
         published_at: flow.published_at,
     }
@@ -225,6 +315,7 @@ fn view_release(release: ReleaseView) -> Release {
         digest: release.digest,
         published_at: release.published_at,
         source: release.source,
+        proof: None,
     }
 }
 

@@ -32,6 +32,8 @@ pub struct ServerOptions {
     pub connections_per_source: usize,
     /// How much memory bodies may take.
     pub body_budget: BodyBudget,
+    /// Whether a release must have a passing rehearsal before it is promoted.
+    pub require_rehearsal: bool,
     /// How long requests may take to finish once the server goes down.
     pub drain_patience: Duration,
 }
@@ -49,6 +51,7 @@ impl Default for ServerOptions {
             connections_max: 8192,
             connections_per_source: 2048,
             body_budget: BodyBudget::quarter_of(memory::limit_bytes()),
+            require_rehearsal: false,
             drain_patience: Duration::from_secs(15),
         }
     }

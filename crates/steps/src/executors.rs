@@ -21,7 +21,7 @@ use crate::llm::LlmExecutor;
 use crate::notify::{NotifyExecutor, WebhookPayload};
 use crate::reach::Reach;
 use crate::ssh::SshExecutor;
-use crate::stage::Stage;
+use crate::stage::DestinationStage;
 
 /// Makes the registry from one line per kind: the request, and what carries it out.
 macro_rules! executors {
@@ -31,7 +31,7 @@ macro_rules! executors {
         pub struct Executors {
             pub(crate) egress: Arc<Egress>,
             limits: Arc<DestinationLimits>,
-            stage: Option<Arc<dyn Stage>>,
+            stage: Option<Arc<dyn DestinationStage>>,
             $(pub(crate) $field: $executor,)+
         }
 

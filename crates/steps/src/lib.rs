@@ -36,4 +36,4 @@ pub use reach::Reach;
 pub use redact::Redactor;
 pub use resources::{KeepError, NoResources, Opened, ResourceStore};
 pub use ssh::SshExecutor;
-pub use stage::Stage;
+pub use stage::DestinationStage;

@@ -6,7 +6,7 @@ use crate::egress::Egress;
 use crate::http::Tokens;
 use crate::limits::DestinationLimits;
 use crate::resources::{NoResources, ResourceStore};
-use crate::stage::Stage;
+use crate::stage::DestinationStage;
 
 /// What all sessions of a process share. By default: public addresses, and no resources.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub struct Reach {
     /// Where large bodies come from and go to.
     pub resources: Arc<dyn ResourceStore>,
     /// What answers in place of the executors, in a rehearsal.
-    pub stage: Option<Arc<dyn Stage>>,
+    pub stage: Option<Arc<dyn DestinationStage>>,
 }
 
 impl Default for Reach {

@@ -10,7 +10,7 @@ use semel_model::{EffectId, Outcome};
 use crate::executor::{Attempt, Route};
 
 /// Answers for every destination.
-pub trait Stage: Send + Sync {
+pub trait DestinationStage: Send + Sync {
     /// Receives one attempt at an effect.
     fn perform<'a>(&'a self, attempt: Attempt<'a>) -> BoxFuture<'a, Outcome>;
 

@@ -2,6 +2,11 @@
 //!
 //! Small, written rarely, cached by every server. One number tells whether a cache is stale.
 
+mod promotion;
+
+pub(crate) use promotion::STATEMENTS as PROMOTION;
+pub use promotion::{AskedProof, Promotion, promote, promote_proven};
+
 use jiff::Timestamp;
 use semel_model::{FlowName, NamespaceName};
 use tokio_postgres::Row;
@@ -55,15 +60,6 @@ const PUBLISH: &str = "
 
 const FIND_DIGEST: &str = "SELECT number FROM releases WHERE flow_id = $1 AND digest = $2";
 
-/// Promoting the live release again changes nothing: the instants of its schedule continue.
-const PROMOTE: &str = "
-    UPDATE flows f
-       SET live_release = l.number,
-           live_at = CASE WHEN f.live_release IS DISTINCT FROM l.number THEN moment()
-                          ELSE f.live_at END
-      FROM releases l
-     WHERE f.namespace_id = $1 AND f.name = $2 AND l.flow_id = f.id AND l.number = $3";
-
 const LIST: &str = "
     SELECT f.name, f.live_release, max(l.number), f.draft, f.draft_at, max(l.published_at)
       FROM flows f
@@ -95,7 +91,6 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LOCK_FLOW,
     PUBLISH,
     FIND_DIGEST,
-    PROMOTE,
     LIST,
     RELEASES,
     NAMES,
@@ -256,28 +251,6 @@ pub async fn publish(
     tx.execute(BUMP, &[]).await?;
     tx.commit().await?;
     Ok(Some((number, added)))
-}
-
-/// Makes a release live. False if there is none of that number. The act is recorded in the same
-/// commit.
-pub async fn promote(
-    cell: HomeCell<'_>,
-    namespace_id: i32,
-    flow: &FlowName,
-    number: i32,
-    act: &AuditEntry,
-) -> Result<bool, ReadError> {
-    let mut client = cell.reader().await?;
-    let tx = client.transaction().await?;
-    let promoted = tx
-        .execute(PROMOTE, &[&namespace_id, &flow.as_str(), &number])
-        .await?;
-    if promoted == 1 {
-        audit::append(&tx, act).await?;
-    }
-    tx.execute(BUMP, &[]).await?;
-    tx.commit().await?;
-    Ok(promoted == 1)
 }
 
 /// A flow as the API shows it.

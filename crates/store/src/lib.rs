@@ -95,6 +95,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("effects", effects::STATEMENTS),
         ("late_responses", late_responses::STATEMENTS),
         ("flows", flows::STATEMENTS),
+        ("flows", flows::PROMOTION),
         ("gates", gates::STATEMENTS),
         ("health", health::STATEMENTS),
         ("journal", journal::STATEMENTS),

@@ -17,6 +17,9 @@ pub struct Flow {
     /// The number of the latest release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<i32>,
+    /// Whether a rehearsal has proven the live release, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<String>,
     /// When the working copy was pushed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft_at: Option<Timestamp>,
@@ -49,6 +52,9 @@ pub struct Release {
     pub published_at: Timestamp,
     /// Its text.
     pub source: String,
+    /// Whether a rehearsal has proven it, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<String>,
 }
 
 /// Replaces a flow's working copy.
@@ -88,6 +94,9 @@ pub struct Published {
 pub struct Promote {
     /// Its number.
     pub release: i32,
+    /// Why it goes live although no rehearsal has proven it. Needs the right `override`.
+    #[serde(rename = "override", default, skip_serializing_if = "Option::is_none")]
+    pub override_reason: Option<String>,
 }
 
 /// A release is live.
@@ -97,4 +106,7 @@ pub struct Promoted {
     pub flow: FlowName,
     /// The number of its live release.
     pub release: i32,
+    /// Whether a rehearsal has proven it, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<String>,
 }

@@ -5,12 +5,14 @@
 
 mod folder;
 mod greeting;
+mod rehearsing;
 mod watch;
 
 use std::time::{Duration, Instant};
 
 use semel_engine::{Options, Secret};
 use semel_postgres::{ClusterError, FindError, PrivateCluster};
+use semel_rehearse::Rehearsals;
 use semel_store::{Cell, CellOptions, flows};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -139,7 +141,8 @@ async fn live(
     mut world: World,
     signals: &mut Signals,
 ) -> Result<(), Problem> {
-    let mut watch = Watch::new(ctx.config.directory(), world.namespace_id);
+    let rehearsals = Rehearsals::new(world.service.engine().clone());
+    let mut watch = Watch::new(ctx.config.directory(), world.namespace_id, rehearsals);
     watch.look(world.service.engine()).await;
     let ready = greeting::of(&world.url, folder.path(), watch.flows(), ctx.style);
     match ctx.reader {

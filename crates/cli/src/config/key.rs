@@ -47,6 +47,8 @@ pub(crate) enum Key {
     S3Secret,
     /// How many deliveries a second each hook takes.
     HookRate,
+    /// Whether only rehearsed releases are promoted.
+    RequireRehearsal,
     /// Where health and metrics are served without a token.
     AdminListen,
     /// How many connections one address may have.
@@ -110,7 +112,7 @@ impl Facts {
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 27] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -133,6 +135,7 @@ impl Key {
         Self::S3Access,
         Self::S3Secret,
         Self::HookRate,
+        Self::RequireRehearsal,
         Self::AdminListen,
         Self::SourceConnections,
         Self::Memory,
@@ -170,6 +173,9 @@ impl Key {
             Self::S3Access => Facts::new("serve.s3_access_key", "SEMEL_S3_ACCESS_KEY").secret(),
             Self::S3Secret => Facts::new("serve.s3_secret_key", "SEMEL_S3_SECRET_KEY").secret(),
             Self::HookRate => Facts::new("serve.hook_rate", "SEMEL_HOOK_RATE").default("50"),
+            Self::RequireRehearsal => {
+                Facts::new("serve.require_rehearsal", "SEMEL_REQUIRE_REHEARSAL").default("false")
+            }
             Self::AdminListen => Facts::new("serve.admin_listen", "SEMEL_ADMIN_LISTEN"),
             Self::SourceConnections => {
                 Facts::new("serve.source_connections", "SEMEL_SOURCE_CONNECTIONS").default("2048")

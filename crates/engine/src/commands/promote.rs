@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use semel_model::FlowName;
 use semel_store::audit::AuditEntry;
-use semel_store::flows;
+use semel_store::flows::{self, AskedProof, Promotion};
 
 use super::publish::FlowError;
 use crate::runtime::Runtime;
@@ -19,17 +19,71 @@ impl Runtime {
         actor: &str,
     ) -> Result<(), FlowError> {
         let cell = &self.cell;
-        let releases = flows::list_releases(cell.home(), namespace_id, flow.as_str()).await?;
-        let release = releases.iter().find(|release| release.number == number);
-        let Some(release) = release else {
-            return Err(FlowError::UnknownRelease);
-        };
-        self.assert_hook_free(namespace_id, flow, &release.source)?;
-        let subject = format!("{flow} r{number}");
-        let act = AuditEntry::new(namespace_id, actor, "flow.promote", &subject);
+        self.assert_promotable(namespace_id, flow, number).await?;
+        let act = promotion((namespace_id, flow, number), actor);
         if !flows::promote(cell.home(), namespace_id, flow, number, &act).await? {
             return Err(FlowError::UnknownRelease);
         }
+        self.promoted().await
+    }
+
+    /// Makes a release live whatever its rehearsal showed; the reason is recorded.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such release, its hook is taken, or the reason cannot be recorded.
+    pub async fn promote_unproven(
+        self: &Arc<Self>,
+        (namespace_id, flow, number): (i32, &FlowName, i32),
+        actor: &str,
+        reason: &str,
+    ) -> Result<(), FlowError> {
+        let cell = &self.cell;
+        self.assert_promotable(namespace_id, flow, number).await?;
+        let act = promotion((namespace_id, flow, number), actor);
+        let act = act.because(reason).map_err(|_| FlowError::Reason)?;
+        if !flows::promote(cell.home(), namespace_id, flow, number, &act).await? {
+            return Err(FlowError::UnknownRelease);
+        }
+        self.promoted().await
+    }
+
+    /// Makes a release live that a rehearsal has proven, or that was live before. False where the
+    /// configuration has changed since the proof was read.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such release, its hook is taken, or no rehearsal has proven it.
+    pub async fn promote_proven(
+        self: &Arc<Self>,
+        (namespace_id, flow, number): (i32, &FlowName, i32),
+        asked: &AskedProof<'_>,
+        actor: &str,
+    ) -> Result<bool, FlowError> {
+        self.assert_promotable(namespace_id, flow, number).await?;
+        let which = (namespace_id, flow, number);
+        let act = promotion(which, actor);
+        match flows::promote_proven(self.cell.home(), which, asked, &act).await? {
+            Promotion::Done => self.promoted().await.map(|()| true),
+            Promotion::Changed => Ok(false),
+            Promotion::Unknown => Err(FlowError::UnknownRelease),
+            Promotion::NotProven => Err(FlowError::NotRehearsed),
+        }
+    }
+
+    async fn assert_promotable(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        flow: &FlowName,
+        number: i32,
+    ) -> Result<(), FlowError> {
+        let releases = flows::list_releases(self.cell.home(), namespace_id, flow.as_str()).await?;
+        let release = releases.iter().find(|release| release.number == number);
+        let release = release.ok_or(FlowError::UnknownRelease)?;
+        self.assert_hook_free(namespace_id, flow, &release.source)
+    }
+
+    async fn promoted(self: &Arc<Self>) -> Result<(), FlowError> {
         self.catalogue.refresh().await?;
         self.signals.scheduled.notify_one();
         Ok(())
@@ -51,4 +105,10 @@ impl Runtime {
             Some(_) | None => Ok(()),
         }
     }
+}
+
+/// The record of a promotion.
+fn promotion((namespace_id, flow, number): (i32, &FlowName, i32), actor: &str) -> AuditEntry {
+    let subject = format!("{flow} r{number}");
+    AuditEntry::new(namespace_id, actor, "flow.promote", &subject)
 }

@@ -36,6 +36,12 @@ pub enum FlowError {
     /// The flow has no release of this number.
     #[error("the flow has no release of this number")]
     UnknownRelease,
+    /// No rehearsal has proven the release with the connections as they are.
+    #[error("the release has no passing rehearsal with the connections as they are")]
+    NotRehearsed,
+    /// The reason cannot be recorded.
+    #[error("the reason has no characters, too many, or a zero byte")]
+    Reason,
     /// Another live flow has this hook.
     #[error("the hook is taken by the flow {flow}")]
     HookTaken {
@@ -55,6 +61,8 @@ impl FlowError {
             Self::UnknownFlow => "flow-not-found",
             Self::NoDraft => "draft-missing",
             Self::UnknownRelease => "release-not-found",
+            Self::NotRehearsed => "flow-not-rehearsed",
+            Self::Reason => "reason-invalid",
             Self::HookTaken { .. } => "hook-taken",
             Self::Unavailable(_) => "database-unavailable",
         }

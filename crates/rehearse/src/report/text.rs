@@ -58,7 +58,8 @@ fn matrix(text: &mut String, report: &Report) -> std::fmt::Result {
     let width = faults.max().unwrap_or_default().max("fault".len());
     write!(text, "{:width$}", "fault")?;
     for example in &report.examples {
-        write!(text, "  {example}")?;
+        let column = column_of(example);
+        write!(text, "  {example:column$}")?;
     }
     writeln!(text)?;
     for (fault, cells) in rows {
@@ -67,12 +68,20 @@ fn matrix(text: &mut String, report: &Report) -> std::fmt::Result {
             let word = cells
                 .get(example.as_str())
                 .map_or("-", |verdict| word(*verdict));
-            let column = example.chars().count();
+            let column = column_of(example);
             write!(text, "  {word:column$}")?;
         }
         writeln!(text)?;
     }
     Ok(())
+}
+
+/// How wide the column of an example is.
+fn column_of(example: &str) -> usize {
+    example
+        .chars()
+        .count()
+        .max(word(CaseVerdict::InDoubt).len())
 }
 
 const fn word(verdict: CaseVerdict) -> &'static str {

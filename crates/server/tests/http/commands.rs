@@ -81,7 +81,10 @@ async fn a_refusal_does_not_block_the_same_command_later() -> Result<()> {
 async fn a_command_in_progress_is_a_409_with_a_retry_time() -> Result<()> {
     let world = World::start().await?;
     let flow = world.publish("instant", INSTANT).await?;
-    let promote = Promote { release: 1 };
+    let promote = Promote {
+        release: 1,
+        override_reason: None,
+    };
     world.client.promote_flow(&flow, &promote, "p").await?;
     // Another process began the same command and has not answered: as if it were in progress.
     let database = world.database.connect().await?;

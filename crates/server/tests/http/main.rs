@@ -17,6 +17,7 @@ mod outages;
 mod payloads;
 mod rate_limit;
 mod records;
+mod rehearsals;
 mod replay_runs;
 mod replays;
 mod resources;

@@ -142,6 +142,7 @@ impl World {
             .await?;
         let promote = Promote {
             release: published.body.release,
+            override_reason: None,
         };
         let key = format!("promote {flow} {}", promote.release);
         self.client.promote_flow(&flow, &promote, &key).await?;

@@ -7,7 +7,9 @@ use std::time::SystemTime;
 
 use semel_engine::{Engine, FlowError};
 use semel_flow::Flow;
+use semel_rehearse::Rehearsals;
 
+use super::rehearsing;
 use crate::access::NAMESPACE;
 use crate::answer::chain;
 use crate::curl;
@@ -28,6 +30,7 @@ type Stamp = (Option<SystemTime>, u64);
 pub(super) struct Watch {
     directory: PathBuf,
     namespace_id: i32,
+    rehearsals: Rehearsals,
     seen: BTreeMap<String, Stamp>,
     flows: BTreeMap<String, Live>,
     /// Where the server listens, once the greeting has shown what is live.
@@ -42,10 +45,11 @@ pub(super) struct Live {
 
 impl Watch {
     /// Knows nothing yet.
-    pub(super) fn new(directory: &Path, namespace_id: i32) -> Self {
+    pub(super) fn new(directory: &Path, namespace_id: i32, rehearsals: Rehearsals) -> Self {
         Self {
             directory: directory.to_owned(),
             namespace_id,
+            rehearsals,
             seen: BTreeMap::new(),
             flows: BTreeMap::new(),
             url: None,
@@ -106,7 +110,14 @@ impl Watch {
             return;
         };
         match promote(engine, self.namespace_id, &source).await {
-            Ok(release) => self.take(file, flow, release),
+            Ok(release) => {
+                self.take(file, flow, release);
+                // What was live when it started is rehearsed once it is saved again.
+                if self.url.is_some() {
+                    let request = rehearsing::request(self.namespace_id, file, &source);
+                    rehearsing::begin(engine, self.rehearsals.clone(), request);
+                }
+            }
             Err(error) => {
                 if let FlowError::Invalid(checked) = &error {
                     output::note(&checked.render(Style::of_stderr().is_colored()));

@@ -15,7 +15,7 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
     let number = |number: Option<i32>| number.map_or("-".to_owned(), |number| format!("r{number}"));
     let mut table = ctx
         .style
-        .table(&["FLOW", "LIVE", "LATEST", "PUBLISHED", "DRAFT"]);
+        .table(&["FLOW", "LIVE", "LATEST", "PUBLISHED", "DRAFT", "REHEARSAL"]);
     for flow in &page.items {
         table.add_row([
             cell(&flow.name),
@@ -23,6 +23,7 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
             cell(number(flow.latest)),
             cell(maybe_ago(flow.published_at)),
             cell(maybe_ago(flow.draft_at)),
+            cell(flow.proof.as_deref().unwrap_or("-")),
         ]);
     }
     let answer = Answer::done(&page, render(&table));

@@ -1,27 +1,35 @@
 //! `semel flow promote`: which release new runs start on.
 
-use semel_api::types::{FlowDetail, Promote};
+use semel_api::types::{AskRehearsal, FlowDetail, Promote};
+use semel_api::{Client, Code};
 use semel_model::FlowName;
 
 use crate::answer::{Answer, Problem};
-use crate::commands::Repeat;
+use crate::code;
+use crate::commands::{Repeat, rehearse};
 use crate::context::Context;
 use crate::outcome::Outcome;
+use crate::output;
 use crate::remote;
 
 /// Make a release the one that new runs start on.
 ///
-/// Runs stay on the release that they started on. To go back, promote an older release.
+/// Runs stay on the release that they started on. To go back, promote an older release. Where the
+/// server requires a rehearsal that the release does not have, it is rehearsed first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel flow promote greet       the latest release
-  semel flow promote greet r1    back to the first")]
+  semel flow promote greet r1    back to the first
+  semel flow promote greet --override 'the bank is down'    without a passing rehearsal")]
 pub(crate) struct Arguments {
     /// The flow.
     flow: FlowName,
     /// The release; the latest by default.
     #[arg(value_name = "rN", value_parser = read_number)]
     release: Option<i32>,
+    /// Promote without a passing rehearsal, for this reason. Needs the right `override`.
+    #[arg(long = "override", value_name = "REASON")]
+    override_reason: Option<String>,
     #[command(flatten)]
     repeat: Repeat,
 }
@@ -40,12 +48,58 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         arguments
             .repeat
             .key_or(&["flow promote", flow.as_str(), &release.to_string(), &live]);
-    let promoted = client
-        .promote_flow(flow, &Promote { release }, &key)
-        .await?
-        .body;
+    let promote = Promote {
+        release,
+        override_reason: arguments.override_reason.clone(),
+    };
+    let promoted = match client.promote_flow(flow, &promote, &key).await {
+        Err(error) if error.code() == Code::FlowNotRehearsed.as_str() => {
+            prove(ctx, &client, &found, release).await?;
+            // Another command: the first was answered with its refusal.
+            let key = format!("{key}-rehearsed");
+            client.promote_flow(flow, &promote, &key).await?.body
+        }
+        promoted => promoted?.body,
+    };
     let text = format!("{flow} r{} is live", promoted.release);
-    Ok(Answer::done(&promoted, text).next(format!("semel flow show {flow}")))
+    let answer = Answer::done(&promoted, text);
+    let answer = match promoted.proof.filter(|proof| proof != "proven") {
+        Some(proof) => answer
+            .note(format!("r{} is {proof}", promoted.release))
+            .next(format!("semel rehearse {flow}")),
+        None => answer,
+    };
+    Ok(answer.next(format!("semel flow show {flow}")))
+}
+
+/// Has a release rehearsed that is to go live.
+async fn prove(
+    ctx: &Context,
+    client: &Client,
+    found: &FlowDetail,
+    number: i32,
+) -> Result<(), Problem> {
+    let release = found.releases.iter().find(|one| one.number == number);
+    let ask = AskRehearsal {
+        source: release.map(|one| one.source.clone()).unwrap_or_default(),
+        file: found.flow.name.clone(),
+        example: None,
+        fault: None,
+        seed: 0,
+    };
+    let rehearsal = rehearse::rehearse(ctx, client, &ask).await?;
+    let report = rehearse::report_of(&rehearsal)?;
+    match report.passed {
+        true => Ok(()),
+        false => {
+            output::note(&report.to_text());
+            let message = format!("r{number} is not live: its rehearsal shows violations");
+            Err(
+                Problem::new(Outcome::Failed, code::REHEARSAL_FAILED, message)
+                    .hint("fix the flow, or promote with --override REASON"),
+            )
+        }
+    }
 }
 
 fn latest(found: &FlowDetail) -> Result<i32, Problem> {

@@ -27,7 +27,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
 }
 
 fn tell(found: &FlowDetail, style: Style) -> String {
-    let mut table = style.table(&["RELEASE", "PUBLISHED", "DIGEST", ""]);
+    let mut table = style.table(&["RELEASE", "PUBLISHED", "DIGEST", "", "REHEARSAL"]);
     for release in &found.releases {
         let (tone, live) = if found.flow.live == Some(release.number) {
             (Tone::Good, "live")
@@ -39,6 +39,7 @@ fn tell(found: &FlowDetail, style: Style) -> String {
             cell(ago(release.published_at)),
             cell(shortened(&release.digest, DIGEST_CHARS)),
             toned_cell(tone, live),
+            cell(release.proof.as_deref().unwrap_or("-")),
         ]);
     }
     let name = style.bold(&printable(&found.flow.name));
