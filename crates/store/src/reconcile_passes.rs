@@ -205,27 +205,6 @@ pub struct ReconcilePass {
     pub ended_at: Option<Timestamp>,
 }
 
-impl ReconcilePass {
-    /// Follows what [`record`] wrote, except for the time.
-    pub fn advance(&mut self, page: &ComparedPage) {
-        self.page += 1;
-        self.attempt = 0;
-        self.counts.started += page.counts.started;
-        self.next_page.clone_from(&page.next);
-        if self.page.count_ones() == 1 {
-            self.marked_page.clone_from(&page.next);
-        }
-    }
-
-    /// Whether the list has led to this address before.
-    #[must_use]
-    pub fn has_met(&self, next: &str) -> bool {
-        [&self.next_page, &self.marked_page]
-            .into_iter()
-            .any(|met| met.as_deref() == Some(next))
-    }
-}
-
 /// What a pass found, or a page of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassCounts {

@@ -1,9 +1,9 @@
-//! Rows of passes.
+//! Rows of passes, and how a server's copy of one follows it.
 
 use semel_model::ScheduleId;
 use tokio_postgres::Row;
 
-use super::{NewPass, PassCounts, ReconcilePass};
+use super::{ComparedPage, NewPass, PassCounts, ReconcilePass};
 
 pub(super) fn read_pass(row: &Row) -> ReconcilePass {
     ReconcilePass {
@@ -35,5 +35,26 @@ pub(super) fn read_pass(row: &Row) -> ReconcilePass {
         fault: row.get(20),
         opened_at: row.get(21),
         ended_at: row.get(22),
+    }
+}
+
+impl ReconcilePass {
+    /// Follows what [`record`](super::record) wrote, except for the time.
+    pub fn advance(&mut self, page: &ComparedPage) {
+        self.page += 1;
+        self.attempt = 0;
+        self.counts.started += page.counts.started;
+        self.next_page.clone_from(&page.next);
+        if self.page.count_ones() == 1 {
+            self.marked_page.clone_from(&page.next);
+        }
+    }
+
+    /// Whether the list has led to this address before.
+    #[must_use]
+    pub fn has_met(&self, next: &str) -> bool {
+        [&self.next_page, &self.marked_page]
+            .into_iter()
+            .any(|met| met.as_deref() == Some(next))
     }
 }
