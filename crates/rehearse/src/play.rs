@@ -21,6 +21,7 @@ use semel_store::Cell;
 use semel_store::rehearsals::{
     self, Pulse, RehearsalSchema, StagedConnection, StagedEffect, StagedFlow, StagedRun,
 };
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::case::{Arrived, Case};
@@ -51,6 +52,10 @@ pub(crate) struct Setting {
     pub(crate) connections: Vec<StagedConnection>,
     /// The steps that have a probe.
     pub(crate) probed: Arc<BTreeSet<String>>,
+    /// The stages of all cases.
+    pub(crate) hall: Arc<Hall>,
+    /// The process that the last play has left: starting one costs more than most cases.
+    pub(crate) process: Mutex<Option<Process>>,
 }
 
 /// A case that was played.
@@ -67,12 +72,10 @@ pub(crate) async fn play(
     plans: Vec<(Arc<Example>, RehearsedFault)>,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Played>, RehearseError> {
-    let hall = Arc::new(Hall::default());
-    let cases = set_up(setting, &hall, numbered, plans).await?;
-    let process = Process::start(&setting.live, &setting.schema, &setting.options, &hall).await?;
+    let cases = set_up(setting, numbered, plans).await?;
+    let process = take_process(setting).await?;
     let mut play = Play {
         setting,
-        hall,
         process,
         paused: Vec::new(),
         cases,
@@ -82,9 +85,26 @@ pub(crate) async fn play(
     play.collect().await
 }
 
+/// The process that an earlier play has left, or a new one.
+async fn take_process(setting: &Setting) -> Result<Process, RehearseError> {
+    let left = setting.process.lock().await.take();
+    match left {
+        Some(process) => {
+            let reloaded = process.run(|engine| async move { engine.reload().await });
+            reloaded.await??;
+            Ok(process)
+        }
+        None => start(setting).await,
+    }
+}
+
+async fn start(setting: &Setting) -> Result<Process, RehearseError> {
+    let (live, schema) = (&setting.live, &setting.schema);
+    Process::start(live, schema, &setting.options, &setting.hall).await
+}
+
 async fn set_up(
     setting: &Setting,
-    hall: &Hall,
     numbered: &str,
     plans: Vec<(Arc<Example>, RehearsedFault)>,
 ) -> Result<Vec<Case>, RehearseError> {
@@ -101,7 +121,7 @@ async fn set_up(
         let answers = Arc::new(example.answers.clone());
         let stage = CaseStage::new(answers, setting.probed.clone(), fault.clone());
         let stage = Arc::new(stage);
-        hall.add(*id, stage.clone());
+        setting.hall.add(*id, stage.clone());
         cases.push(Case {
             example,
             fault,
@@ -118,7 +138,6 @@ async fn set_up(
 
 struct Play<'a> {
     setting: &'a Setting,
-    hall: Arc<Hall>,
     process: Process,
     paused: Vec<Process>,
     cases: Vec<Case>,
@@ -153,14 +172,18 @@ impl Play<'_> {
         let deadline = Instant::now() + REST_MAX;
         let mut calm = false;
         while Instant::now() < deadline {
-            let still = self.is_still();
+            if !self.is_still() {
+                calm = false;
+                tokio::time::sleep(LOOK_EVERY).await;
+                continue;
+            }
             let pulse = self
                 .process
                 .run(|engine| async move { engine.take_pulse().await });
             let pulse = pulse.await??;
             let held = usize::try_from(pulse.held).unwrap_or_default();
             let holds = held <= self.process.stage().count_held();
-            let quiet = still && holds && pulse.due == 0 && !self.waits_for_recovery(&pulse);
+            let quiet = holds && pulse.due == 0 && !self.waits_for_recovery(&pulse);
             if quiet && calm && self.is_still() {
                 return Ok(pulse);
             }
@@ -217,9 +240,7 @@ impl Play<'_> {
             .process
             .run(|engine| async move { engine.outlast_lease().await });
         outlast.await??;
-        let setting = self.setting;
-        let next =
-            Process::start(&setting.live, &setting.schema, &setting.options, &self.hall).await?;
+        let next = start(self.setting).await?;
         self.paused.push(std::mem::replace(&mut self.process, next));
         for case in &self.cases {
             // Its sender got no answer, so it sends again.
@@ -273,7 +294,7 @@ impl Play<'_> {
         (self.progress)(over.count());
     }
 
-    /// Reads what became of the cases, and ends the processes.
+    /// Reads what became of the cases, and leaves the process to the next play.
     async fn collect(self) -> Result<Vec<Played>, RehearseError> {
         let every = self.setting.cell.every();
         let mut runs: HashMap<i32, Vec<StagedRun>> = HashMap::new();
@@ -284,6 +305,7 @@ impl Play<'_> {
         for effect in rehearsals::list_effects(every).await? {
             effects.entry(effect.namespace_id).or_default().push(effect);
         }
+        *self.setting.process.lock().await = Some(self.process);
         let played = self.cases.into_iter().map(|case| Played {
             runs: runs.remove(&case.namespace_id).unwrap_or_default(),
             effects: effects.remove(&case.namespace_id).unwrap_or_default(),

@@ -14,6 +14,7 @@ use semel_model::event::Event;
 use semel_store::rehearsals::{self, StagedConnection, StagedFlow};
 use semel_store::{Cell, migrate};
 use serde::Deserialize as _;
+use tokio::sync::Mutex;
 
 use crate::connections::used_connections;
 use crate::error::RehearseError;
@@ -171,6 +172,8 @@ impl Stagehand<'_> {
             flows: self.staged_flows(),
             connections: self.staged_connections(&mut notes),
             probed: Arc::new(self.probed()),
+            hall: Arc::default(),
+            process: Mutex::default(),
         };
         let plain = self.play_plain(&setting).await?;
         let timelines = match self.selection.fault.as_deref() == Some(FaultClass::None.as_str()) {

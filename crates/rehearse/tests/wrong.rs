@@ -4,7 +4,7 @@
 //! A file says in its first line what is found: `# expect: CODE STEP`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use semel_rehearse::{CaseReport, Selection};
@@ -22,13 +22,15 @@ fn files() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-#[tokio::test]
-async fn every_wrong_flow_fails_with_its_step_and_a_case_that_repeats() -> Result<()> {
+/// Into how many tests the files are divided.
+const PARTS: usize = 4;
+
+async fn fail(part: usize) -> Result<()> {
     let world = World::start().await?;
     let mut objections = Vec::new();
-    for path in files()? {
+    for path in files()?.iter().skip(part).step_by(PARTS) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if let Err(error) = fails_as_expected(&world, &path).await {
+        if let Err(error) = fails_as_expected(&world, path).await {
             objections.push(format!("{name}: {error:#}"));
         }
     }
@@ -36,7 +38,27 @@ async fn every_wrong_flow_fails_with_its_step_and_a_case_that_repeats() -> Resul
     Ok(())
 }
 
-async fn fails_as_expected(world: &World, path: &PathBuf) -> Result<()> {
+#[tokio::test]
+async fn every_wrong_flow_fails_with_its_step_and_a_case_that_repeats() -> Result<()> {
+    fail(0).await
+}
+
+#[tokio::test]
+async fn every_wrong_flow_of_the_second_part_fails() -> Result<()> {
+    fail(1).await
+}
+
+#[tokio::test]
+async fn every_wrong_flow_of_the_third_part_fails() -> Result<()> {
+    fail(2).await
+}
+
+#[tokio::test]
+async fn every_wrong_flow_of_the_fourth_part_fails() -> Result<()> {
+    fail(3).await
+}
+
+async fn fails_as_expected(world: &World, path: &Path) -> Result<()> {
     let source = fs::read_to_string(path)?;
     let expected = source
         .lines()

@@ -261,9 +261,14 @@ impl Cell {
 
 impl Shared {
     fn new(connector: &Connector) -> Self {
+        Self::with_engine_connections(connector, ENGINE_CONNECTIONS_MAX)
+    }
+
+    /// With so many connections for the engine's work at the most.
+    fn with_engine_connections(connector: &Connector, most: usize) -> Self {
         let pool = |session, size, wait| pool::pool(connector, session, size, wait);
         Self {
-            engine: pool(Session::Engine, ENGINE_CONNECTIONS_MAX, ENGINE_WAIT_MAX),
+            engine: pool(Session::Engine, most, ENGINE_WAIT_MAX),
             people: pool(Session::People, PEOPLE_CONNECTIONS_MAX, PEOPLE_WAIT_MAX),
             renewal: Lane::new(connector),
             recovery: Lane::new(connector),

@@ -145,6 +145,16 @@ impl Runtime {
         rehearsals::take_pulse(self.cell.every(), self.session().id).await
     }
 
+    /// Reads flows and connections again: the rehearsal has added some.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn reload(self: &Arc<Self>) -> Result<(), ReadError> {
+        self.catalogue.refresh().await?;
+        self.vault.refresh().await
+    }
+
     /// How many runs and deliveries this process has in hand.
     pub fn count_in_hand(&self) -> usize {
         self.work.turns.len()

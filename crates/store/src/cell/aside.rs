@@ -9,6 +9,10 @@ use super::{Cell, CellOptions, Connector, Shared};
 /// What the name of every such schema begins with.
 const PREFIX: &str = "semel_rehearsal_";
 
+/// How many connections serve the engine's work in a rehearsal: each costs the server as much as
+/// many cases.
+const CONNECTIONS: usize = 3;
+
 /// A schema of a rehearsal. Its name says when it was made, in seconds, and is made of letters,
 /// digits and underscores.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +56,7 @@ impl Cell {
         connector.config.options(options.trim());
         connector.config.application_name("semel rehearse");
         Self {
-            shared: Arc::new(Shared::new(&connector)),
+            shared: Arc::new(Shared::with_engine_connections(&connector, CONNECTIONS)),
             for_people: false,
             connector,
             options: CellOptions {
