@@ -22,6 +22,7 @@ mod end;
 mod named;
 mod preview;
 mod probe;
+mod render;
 mod settle_context;
 mod storable;
 mod task;
@@ -220,7 +221,7 @@ fn begin(state: &FoldedRun, context: &DecideContext<'_>, step: &Step) -> Result<
     let find = |name: &str| context.destinations.connection(name);
     let name = step.id.as_str();
     let key = step.guard().map(|_| state.effect_id(name));
-    match named::work(step, &scope, &find, key)? {
+    match render::render(step, &scope, &find, key)? {
         StepWork::Request(request) => match key {
             Some(_) if looks_now(state, context, step) && !earlier::is_known(state, name) => {
                 look(state, context, step)

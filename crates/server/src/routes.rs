@@ -16,8 +16,8 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::{
     approvals, auth, callbacks, child_runs, connections, duplicates, effects, flows, health, hooks,
-    keys, metrics, once, reconcile, rehearsals, replay_plans, replays, resources, runs, schedules, secrets,
-    starts, subscriptions, tasks, tokens, waits,
+    keys, metrics, once, reconcile, rehearsals, replay_plans, replays, resources, runs, schedules,
+    secrets, starts, subscriptions, tasks, tokens, waits,
 };
 
 /// Why a health check needs no token.

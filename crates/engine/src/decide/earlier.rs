@@ -10,7 +10,8 @@ use semel_model::{EffectId, Fault, PastEffect, PastOutcome};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{DecideContext, Next, NextAction, intend, named};
+use super::render::render;
+use super::{DecideContext, Next, NextAction, intend};
 use crate::state::{APPROVAL, FOUND, FoldedRun, NAMED, WAIT, fingerprint, shown};
 
 /// What a step gave in an earlier run and is not asked for again: the answer to a wait for a
@@ -106,7 +107,7 @@ pub(super) fn begin(
             let generation = generation + 1;
             let effect = EffectId::derive(state.first(), name, "", generation);
             let find = |name: &str| context.destinations.connection(name);
-            match named::work(step, scope, &find, Some(effect))? {
+            match render(step, scope, &find, Some(effect))? {
                 StepWork::Request(request) => {
                     Ok(intend(context, step, (effect, generation), request))
                 }
@@ -125,7 +126,7 @@ pub(super) fn begin_named(
     state: &FoldedRun,
     step: &Step,
     accepts_other: bool,
-    render: impl FnOnce(EffectId) -> Result<Box<StepRequest>, RenderError>,
+    render_with: impl FnOnce(EffectId) -> Result<Box<StepRequest>, RenderError>,
 ) -> Result<Option<Next>, RenderError> {
     let Some(past) = current(state, step.id.as_str()) else {
         return Ok(None);
@@ -137,7 +138,7 @@ pub(super) fn begin_named(
                 NAMED => EffectId::from_uuid(Uuid::nil()),
                 _ => past.sent_as.unwrap_or(past.effect),
             };
-            let request = render(key)?;
+            let request = render_with(key)?;
             Some(reuse(state, past, &request, accepts_other))
         }
         PastOutcome::InDoubt { .. } if past.sent_as.is_none() => {

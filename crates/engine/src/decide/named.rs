@@ -5,10 +5,10 @@ use semel_flow::{Scope, Step};
 use semel_model::request::{ExternalRequest, LocalChange, StepRequest};
 use semel_model::{EffectId, EffectScope, Fault, Fingerprint, Span};
 use semel_store::named_effects::EffectAction;
-use serde_json::json;
 use uuid::Uuid;
 
 use super::probe::{look, looks_now};
+use super::render::render;
 use super::{DecideContext, Next, NextAction, broken_by, earlier, intend, storable};
 use crate::state::{FoldedRun, NameHold, PendingEffect, fingerprint};
 
@@ -53,8 +53,8 @@ pub(super) fn begin(
         let own = (state.effect_id(name), state.generation(name));
         return Ok(intend(context, step, own, request));
     }
-    let render = |key| request(step, scope, &find, key);
-    if let Some(next) = earlier::begin_named(state, step, named.accepts_other, render)? {
+    let render_with = |key| request(step, scope, &find, key);
+    if let Some(next) = earlier::begin_named(state, step, named.accepts_other, render_with)? {
         return Ok(next);
     }
     let key = match named.evaluate(scope) {
@@ -117,26 +117,9 @@ fn request(
     find: FindConnection<'_>,
     key: EffectId,
 ) -> Result<Box<StepRequest>, RenderError> {
-    match work(step, scope, find, Some(key))? {
+    match render(step, scope, find, Some(key))? {
         StepWork::Request(request) => Ok(request),
         StepWork::Control(_) => unreachable!("only an effect has a business key"),
-    }
-}
-
-/// What the engine does for a step; `effect` is made only where an expression of it reads that.
-pub(super) fn work<'s>(
-    step: &'s Step,
-    scope: &Scope<'_>,
-    find: FindConnection<'_>,
-    key: Option<EffectId>,
-) -> Result<StepWork<'s>, RenderError> {
-    match key {
-        Some(key) if step.reads_key => {
-            let effect = json!({ "key": key.to_string() });
-            let scope = scope.clone().with("effect", &effect);
-            step.work(&scope, find, Some(key))
-        }
-        Some(_) | None => step.work(scope, find, key),
     }
 }
 

@@ -14,6 +14,7 @@ use semel_model::{EffectId, Fault, Fingerprint};
 use serde_json::Value;
 
 use super::earlier::keeps_result;
+use super::render::render;
 use super::{DecideContext, NameRequest, Next, NextAction, next, scope};
 use crate::event;
 use crate::state::{FoldedRun, fingerprint};
@@ -268,7 +269,7 @@ impl<'a> Walk<'a> {
     fn changed_fields(&self, step: &Step, effect: EffectId) -> Vec<ChangedField> {
         let scope = scope(&self.state, self.context);
         let find = |name: &str| self.context.destinations.connection(name);
-        let now = step.work(&scope, &find, Some(effect));
+        let now = render(step, &scope, &find, Some(effect));
         match (self.about.requests.get(&effect), now) {
             (Some(then), Ok(StepWork::Request(now))) => differing_fields(then, &now),
             (None, _) | (_, Ok(StepWork::Control(_)) | Err(_)) => Vec::new(),

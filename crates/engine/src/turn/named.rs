@@ -171,8 +171,8 @@ impl Turn {
             let message = format!(
                 "{by} performed {} under the key {} with another request; nothing was sent. Its \
                  request: {theirs}. This one: {own}. Correct the input and start a new run, or \
-                 write `mismatch: accept`",
-                asked.step, asked.key,
+                 write `mismatch: accept`, publish it, and semel run replay {}",
+                asked.step, asked.key, self.run,
             );
             let fault = Fault::permanent("key-other-request", message);
             self.stop_run(StopReason::NeedsReview, fault).await?;

@@ -26,7 +26,10 @@ async fn fix(world: &World, name: &FlowName) -> Result<()> {
     let source = format!("flow: {name}\n{}", flow(false));
     world.client.push_flow(name, &PushFlow { source }).await?;
     let release = world.client.publish_flow(name, "fix").await?.body.release;
-    let promote = Promote { release };
+    let promote = Promote {
+        release,
+        ..Promote::default()
+    };
     world.client.promote_flow(name, &promote, "fixed").await?;
     Ok(())
 }

@@ -71,7 +71,7 @@ impl Runtime {
         let accepted = first.ok_or_else(|| unfit(&view, gone))?;
         if let Some(before) = ledger.unread() {
             let before = read_ledger(self, namespace_id, before).await;
-            if let Some(before) = before.map_err(unread)? {
+            if let Some(before) = before.map_err(|error| unread(&view, error))? {
                 ledger.follow(before);
             }
         }

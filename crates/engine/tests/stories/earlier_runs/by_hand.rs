@@ -86,7 +86,10 @@ async fn an_effect_that_is_redone_and_refused_leaves_the_run_as_it_was() -> Resu
 
     assert_eq!((end, again), (RunState::Succeeded, RunState::Succeeded));
     // The first one is what is done.
-    assert_eq!(unfit(refused)?, format!("what is done at its step is {effect}"));
+    assert_eq!(
+        unfit(refused)?,
+        format!("what is done at its step is {effect}")
+    );
     let last = semel_model::EffectId::derive(first.run, "charge", "", 2);
     let sent = keys(&world, "/plain/charges").await?;
     assert_eq!(sent, [effect.to_string(), last.to_string()]);
