@@ -18,7 +18,7 @@ pub mod publish;
 pub mod reconcile;
 pub mod rehearse;
 pub mod replay;
-pub mod replay_range;
+pub mod replay_plan;
 pub mod resume;
 pub mod settle;
 pub mod subscription;

@@ -63,7 +63,7 @@ pub use commands::publish::{FlowError, Published};
 pub use commands::reconcile::ReconcileError;
 pub use commands::rehearse::StagedDelivery;
 pub use commands::replay::{ReplayError, ReplayWish};
-pub use commands::replay_range::{PlanError, PlanWish};
+pub use commands::replay_plan::{PlanError, PlanWish};
 pub use commands::resume::{ResumeError, Wish};
 pub use commands::settle::{SettleError, Settlement};
 pub use commands::subscription::{RetryError, SubscriptionError};
