@@ -1002,13 +1002,15 @@ CREATE TABLE named_effects (
     heartbeat_at timestamp with time zone NOT NULL,
     -- When its latest holder began it.
     begun_at timestamp with time zone NOT NULL,
+    -- Whether its latest holder began it while its own doubt stood: if the hold is freed, it is in doubt again.
+    doubted boolean NOT NULL DEFAULT false,
     -- How long it is remembered after it is done or failed, in milliseconds.
     keep_ms bigint NOT NULL,
     -- When it became done or failed.
     settled_at timestamp with time zone,
     -- The operator who settled its doubt, e.g. token:laptop.
     settled_by text,
-    -- When a done or failed one becomes absent, and when an absent one is removed.
+    -- When a done or failed one becomes absent, and when an absent one is removed: infinity where a destination may remember one of its keys.
     expires_at timestamp with time zone,
     -- Its result; for a command its exit code and output.
     result json,
@@ -1047,11 +1049,12 @@ CREATE TABLE named_effect_waiters (
     run_id uuid NOT NULL,
     -- The path of the run's step.
     step text NOT NULL,
-    -- When it last found the effect held or in doubt.
+    -- When it last found the effect held or in doubt, or could not be woken because a worker held it. The oldest is woken first.
     since timestamp with time zone NOT NULL,
 
     CONSTRAINT named_effect_waiters_pkey PRIMARY KEY (effect_id, run_id, step)
 );
+CREATE INDEX named_effect_waiters_by_age ON named_effect_waiters USING btree (effect_id, since);
 
 -- What runs came to at named effects that may not know yet. Written with the outcome, in the run's slot; removed once the named effect knows.
 CREATE TABLE named_effect_notices (
@@ -1069,7 +1072,7 @@ CREATE TABLE named_effect_notices (
     generation integer NOT NULL,
     -- The token of the run's hold. Null if the run may hold the name and does not know the token.
     token bigint,
-    -- What the effect came to. Freed: nothing was sent. Undone: it was done, and counts as not done.
+    -- What the effect came to. Freed: nothing was sent. Undone: it was done, and counts as not done. Amended: it was done, and an operator corrected its result.
     outcome text NOT NULL,
     -- The step's result, if it is done.
     result json,
@@ -1088,7 +1091,7 @@ CREATE TABLE named_effect_notices (
 
     CONSTRAINT named_effect_notices_pkey PRIMARY KEY (run_id, effect_id, seq),
     CONSTRAINT named_effect_notices_generation_check CHECK ((generation >= 0)),
-    CONSTRAINT named_effect_notices_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'failed'::text, 'in_doubt'::text, 'freed'::text, 'undone'::text]))),
+    CONSTRAINT named_effect_notices_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'failed'::text, 'in_doubt'::text, 'freed'::text, 'undone'::text, 'amended'::text]))),
     CONSTRAINT named_effect_notices_seq_check CHECK ((seq > 0)),
     CONSTRAINT named_effect_notices_tries_check CHECK ((tries >= 0)),
     CONSTRAINT token_unless_freed CHECK (((token IS NOT NULL) OR (outcome = 'freed'::text)))

@@ -902,6 +902,7 @@ CREATE TABLE named_effects (
     lease_until       timestamptz,
     heartbeat_at      timestamptz NOT NULL,
     begun_at          timestamptz NOT NULL,
+    doubted           boolean NOT NULL DEFAULT false,
     keep_ms           bigint NOT NULL CHECK (keep_ms > 0),
     settled_at        timestamptz,
     settled_by        text,
@@ -939,10 +940,11 @@ COMMENT ON COLUMN named_effects.lease_ms IS 'How long a script may be silent, in
 COMMENT ON COLUMN named_effects.lease_until IS 'When the script that holds it is taken to be lost.';
 COMMENT ON COLUMN named_effects.heartbeat_at IS 'When its holder was last heard of.';
 COMMENT ON COLUMN named_effects.begun_at IS 'When its latest holder began it.';
+COMMENT ON COLUMN named_effects.doubted IS 'Whether its latest holder began it while its own doubt stood: if the hold is freed, it is in doubt again.';
 COMMENT ON COLUMN named_effects.keep_ms IS 'How long it is remembered after it is done or failed, in milliseconds.';
 COMMENT ON COLUMN named_effects.settled_at IS 'When it became done or failed.';
 COMMENT ON COLUMN named_effects.settled_by IS 'The operator who settled its doubt, e.g. token:laptop.';
-COMMENT ON COLUMN named_effects.expires_at IS 'When a done or failed one becomes absent, and when an absent one is removed.';
+COMMENT ON COLUMN named_effects.expires_at IS 'When a done or failed one becomes absent, and when an absent one is removed: infinity where a destination may remember one of its keys.';
 COMMENT ON COLUMN named_effects.result IS 'Its result; for a command its exit code and output.';
 COMMENT ON COLUMN named_effects.external_id IS 'What the destination calls the thing that it made.';
 COMMENT ON COLUMN named_effects.status IS 'The HTTP status of the response, where there was one.';
@@ -965,7 +967,8 @@ COMMENT ON TABLE named_effect_waiters IS 'Runs that wait until a named effect is
 COMMENT ON COLUMN named_effect_waiters.effect_id IS 'The named effect, whose slot the row is in.';
 COMMENT ON COLUMN named_effect_waiters.run_id IS 'The run that waits.';
 COMMENT ON COLUMN named_effect_waiters.step IS 'The path of the run''s step.';
-COMMENT ON COLUMN named_effect_waiters.since IS 'When it last found the effect held or in doubt.';
+COMMENT ON COLUMN named_effect_waiters.since IS 'When it last found the effect held or in doubt, or could not be woken because a worker held it. The oldest is woken first.';
+CREATE INDEX named_effect_waiters_by_age ON named_effect_waiters (effect_id, since);
 
 CREATE TABLE named_effect_notices (
     run_id       uuid NOT NULL,
@@ -975,7 +978,7 @@ CREATE TABLE named_effect_notices (
     step         text NOT NULL,
     generation   integer NOT NULL CHECK (generation >= 0),
     token        bigint,
-    outcome      text NOT NULL CHECK (outcome IN ('done', 'failed', 'in_doubt', 'freed', 'undone')),
+    outcome      text NOT NULL CHECK (outcome IN ('done', 'failed', 'in_doubt', 'freed', 'undone', 'amended')),
     result       json,
     external_id  text,
     status       smallint,
@@ -994,7 +997,7 @@ COMMENT ON COLUMN named_effect_notices.namespace_id IS 'The namespace that owns 
 COMMENT ON COLUMN named_effect_notices.step IS 'The path of the run''s step.';
 COMMENT ON COLUMN named_effect_notices.generation IS 'The generation of the run''s own effect.';
 COMMENT ON COLUMN named_effect_notices.token IS 'The token of the run''s hold. Null if the run may hold the name and does not know the token.';
-COMMENT ON COLUMN named_effect_notices.outcome IS 'What the effect came to. Freed: nothing was sent. Undone: it was done, and counts as not done.';
+COMMENT ON COLUMN named_effect_notices.outcome IS 'What the effect came to. Freed: nothing was sent. Undone: it was done, and counts as not done. Amended: it was done, and an operator corrected its result.';
 COMMENT ON COLUMN named_effect_notices.result IS 'The step''s result, if it is done.';
 COMMENT ON COLUMN named_effect_notices.external_id IS 'What the destination calls the thing that it made.';
 COMMENT ON COLUMN named_effect_notices.status IS 'The HTTP status of the response, where there was one.';

@@ -135,7 +135,7 @@ codes! {
         "Show the effect to see its state; only a done effect has to be redone.";
     /// A run holds the named effect.
     OnceHeldByRun "once-held-by-run" 409 "A run holds the effect"
-        "Settle the doubt of the run that the detail names; the effect follows it.";
+        "Leave it to the run that the detail names; a doubt is settled with `semel doubt settle` by the key that was sent.";
     /// The release has no passing rehearsal.
     FlowNotRehearsed "flow-not-rehearsed" 409 "The release has no passing rehearsal"
         "Run `semel rehearse FLOW` and promote again; with the right `override`, promote with `--override REASON`.";

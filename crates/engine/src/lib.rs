@@ -57,7 +57,7 @@ pub use commands::connection::{Actor, ConnectionChange, ConnectionError};
 pub use commands::decide_approval::{Approver, ClaimedName, DecideError, Decided};
 pub use commands::drop_key::{DropError, DropWish};
 pub use commands::fire_schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
-pub use commands::once::{OnceBegin, OnceBegun, OnceError, OnceFailure, OnceSubject};
+pub use commands::once::{OnceBegin, OnceBegun, OnceError, OnceFailure, OnceSubject, SeenIntent};
 pub use commands::operator_step::OperatorStepError;
 pub use commands::publish::{FlowError, Published};
 pub use commands::reconcile::ReconcileError;

@@ -10,7 +10,7 @@ use semel_api::types::{
     BeginOnce, BegunOnce, FailOnce, FinishOnce, GetOnce, HeartbeatOnce, OnceEffect, OnceFilter,
     OnceHold, Page, RedoOnce, RenewedOnce, ReportedOnce, SettleOnce,
 };
-use semel_engine::{OnceBegin, OnceBegun, OnceError, OnceFailure, OnceSubject};
+use semel_engine::{OnceBegin, OnceBegun, OnceError, OnceFailure, OnceSubject, SeenIntent};
 use semel_model::named_effect::OnDoubt;
 use semel_model::{EffectId, EffectName, EffectScope, Fingerprint, Label, NamedEffectState, Span};
 use semel_store::named_effects::{
@@ -165,9 +165,10 @@ pub(crate) async fn settle(State(app): State<App>, caller: Caller, payload: Payl
 pub(crate) async fn redo(State(app): State<App>, caller: Caller, payload: Payload) -> Answered {
     let (asked, _) = payload.read::<RedoOnce>()?;
     let of = subject(&caller, asked.scope.clone(), &asked.key)?;
+    let seen = read_intent(&asked)?;
     let (engine, actor) = (app.engine.clone(), caller.actor());
     let redone = apart(async move {
-        let redone = engine.redo_once(&of, asked.token, &asked.reason, &actor);
+        let redone = engine.redo_once(&of, seen, &asked.reason, &actor);
         let repeated = redone.await?;
         tracing::info!(name = %of.name, actor, "done effect of a script may be performed again");
         Ok(repeated)
@@ -204,6 +205,17 @@ fn subject(caller: &Caller, scope: Option<Label>, key: &str) -> Result<OnceSubje
     })
 }
 
+fn read_intent(asked: &RedoOnce) -> Result<SeenIntent, ApiError> {
+    match (asked.token, asked.effect_key) {
+        (Some(token), _) => Ok(SeenIntent::Token(token)),
+        (None, Some(key)) => Ok(SeenIntent::Key(key)),
+        (None, None) => Err(ApiError::new(
+            Code::BodyInvalid,
+            "`token` or `effect_key` says which intent is redone",
+        )),
+    }
+}
+
 fn read_settlement(asked: &SettleOnce) -> Result<NamedSettlement, ApiError> {
     let brought = asked.result.is_some() || asked.external_id.is_some();
     match asked.happened {
@@ -220,6 +232,7 @@ fn read_settlement(asked: &SettleOnce) -> Result<NamedSettlement, ApiError> {
 }
 
 fn view(found: &NamedEffectView) -> OnceEffect {
+    let token = matches!(found.holder, HolderView::Script { .. }).then_some(found.token);
     let (holder_name, run, step, lease, on_doubt) = match &found.holder {
         HolderView::Run { run, step, .. } => (None, Some(*run), Some(step.clone()), None, None),
         HolderView::Script {
@@ -241,7 +254,7 @@ fn view(found: &NamedEffectView) -> OnceEffect {
         state: found.state,
         effect_key: found.key(),
         generation: found.generation,
-        token: found.token,
+        token,
         holder_name,
         run,
         step,
@@ -289,6 +302,9 @@ impl From<OnceError> for ApiError {
             OnceError::NotInDoubt { .. } => Self::new(Code::OnceNotInDoubt, detail),
             OnceError::NotDone { .. } => Self::new(Code::OnceNotDone, detail),
             OnceError::HeldByRun { run } => Self::new(Code::OnceHeldByRun, detail).about(run),
+            OnceError::TooSoon { retry_in } => {
+                Self::new(Code::SettleTooSoon, detail).retry_in(retry_in)
+            }
             OnceError::Invalid(detail) => Self::new(Code::BodyInvalid, detail),
             OnceError::Reason(error) => error.into(),
             OnceError::Unavailable(cause) => Self::database(&cause),

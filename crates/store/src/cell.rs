@@ -136,6 +136,9 @@ pub enum ReadError {
     /// The statement took longer than its duty may take.
     #[error("the database did not answer in time")]
     Slow,
+    /// A record has a word that this build does not know.
+    #[error("this build cannot read a record: {0}")]
+    Unreadable(String),
 }
 
 impl ReadError {
@@ -146,7 +149,7 @@ impl ReadError {
             Self::Database(error) if classify(error) == ErrorClass::Refused => {
                 Some(describe(error))
             }
-            Self::Database(_) | Self::Unreachable(_) | Self::Slow => None,
+            Self::Database(_) | Self::Unreachable(_) | Self::Slow | Self::Unreadable(_) => None,
         }
     }
 }

@@ -2,9 +2,13 @@
 //!
 //! [`semel_model::named_effect`] draws its states.
 //!
-//! A row that is absent is kept for a while for its generation and token alone, so that a new intent
-//! under the name is never sent under a key that the destination still remembers. Tokens are at least
-//! the time in microseconds: they grow even where the row was removed in between.
+//! A row that is absent is kept for its generation and token alone, so that a new intent under the
+//! name is never sent under a key that a destination still remembers; one under which nothing was done
+//! is removed after a while. Tokens are at least the time in microseconds: they grow even where the row
+//! was removed in between.
+//!
+//! A run that begins its own doubt again holds it as before. If that hold is freed, the effect is in
+//! doubt again: a worker that was paused may have begun it, for a run that has ended since.
 //!
 //! Rows are locked one at a time, each before its waiters. A run that finds the effect held or in
 //! doubt becomes a waiter in the same commit, under the lock that every settlement takes.
@@ -40,26 +44,27 @@ pub use holds::{HOLDS_MAX, OldHold, free_old_hold, list_old_holds};
 pub use notices::{
     DueNotice, NameNotice, NameOutcome, deliver, list_notices, remove_notice, take_overdue_notices,
 };
-pub(crate) use notices::{NOTE, Rows as NoticeRows, STATEMENTS as NOTICES};
+pub(crate) use notices::{NOTE, NoticeOrigin, Rows as NoticeRows, STATEMENTS as NOTICES};
 pub(crate) use operator::STATEMENTS as OPERATOR;
 pub use operator::{NamedSettlement, redo, settle};
 pub(crate) use reports::STATEMENTS as REPORTS;
 pub use reports::{
-    NamedReport, NamedResult, done, done_with, doubt, fail, free, heartbeat, undone,
+    NamedReport, NamedResult, ReportedHold, Reporter, done, done_with, doubt, fail, free, heartbeat,
 };
 pub(crate) use upkeep::STATEMENTS as UPKEEP;
 pub use upkeep::{LapsedEffect, expire, lapse};
 pub(crate) use views::STATEMENTS as VIEWS;
 pub use views::{HolderView, NamedEffectFilter, NamedEffectView, find, find_by_key, list};
 pub(crate) use waiters::STATEMENTS as WAITERS;
-pub use waiters::{NamedEffectWaiter, list_left_behind, wake, woken};
+pub use waiters::{NamedEffectWaiter, list_left_behind, put_back, wake, woken};
 
 /// A row is locked even where it is not changed, so that what is read next is what was judged.
 ///
 /// `EXCLUDED.begun_at` is the moment that everything is judged by. A name is free if it is absent,
 /// failed or expired. A holder finds its own hold again; a run also where it is in doubt, because a
 /// run is durable and alone says what is to be done about its doubt. A lost script is followed by
-/// another only if both agreed to it.
+/// another only if both agreed to it. What a process reported as failed is over for it: its own begin
+/// that comes late, or twice, begins nothing.
 const BEGIN: &str = "
     INSERT INTO named_effects AS n (
            id, namespace_id, scope, key, kind, destination, method, fingerprint, token, holder,
@@ -84,6 +89,10 @@ const BEGIN: &str = "
                            THEN n.begun_at ELSE EXCLUDED.begun_at END,
            fingerprint = CASE WHEN n.state = 'in_doubt' THEN n.fingerprint
                               ELSE EXCLUDED.fingerprint END,
+           doubted = n.holder = EXCLUDED.holder
+                     AND (n.state = 'in_doubt' OR (n.state = 'pending' AND n.doubted)),
+           fault = CASE WHEN n.holder = EXCLUDED.holder AND n.state IN ('pending', 'in_doubt')
+                        THEN n.fault END,
            kind = EXCLUDED.kind, destination = EXCLUDED.destination, method = EXCLUDED.method,
            holder = EXCLUDED.holder, holder_name = EXCLUDED.holder_name,
            holder_run = EXCLUDED.holder_run, holder_step = EXCLUDED.holder_step,
@@ -91,8 +100,9 @@ const BEGIN: &str = "
            on_doubt = EXCLUDED.on_doubt, lease_ms = EXCLUDED.lease_ms,
            lease_until = EXCLUDED.lease_until, heartbeat_at = EXCLUDED.heartbeat_at,
            keep_ms = EXCLUDED.keep_ms, settled_at = NULL, settled_by = NULL, expires_at = NULL,
-           result = NULL, external_id = NULL, status = NULL, fault = NULL, note = NULL
+           result = NULL, external_id = NULL, status = NULL, note = NULL
      WHERE n.state IN ('absent', 'failed')
+           AND (n.state = 'absent' OR n.holder <> EXCLUDED.holder OR n.holder_run IS NOT NULL)
         OR n.expires_at <= EXCLUDED.begun_at
         OR (n.holder = EXCLUDED.holder
             AND ((n.state = 'pending'
@@ -220,6 +230,8 @@ pub enum NamedBegun {
     Held(Box<NamedEffectView>),
     /// Whether it happened is unknown. A run is a waiter now.
     InDoubt(Box<NamedEffectView>),
+    /// The process itself reported that it failed: this begin came late, or twice.
+    Over(Box<NamedEffectView>),
 }
 
 /// Begins a named effect, or says what is there. Repeated by the same holder it gives the same token.
@@ -272,8 +284,14 @@ fn judge(asked: &NamedBegin, view: NamedEffectView) -> Option<NamedBegun> {
         NamedEffectState::Done => Some(NamedBegun::Done(view)),
         NamedEffectState::Pending => Some(NamedBegun::Held(view)),
         NamedEffectState::InDoubt => Some(NamedBegun::InDoubt(view)),
+        NamedEffectState::Failed if is_own(asked, &view) => Some(NamedBegun::Over(view)),
         NamedEffectState::Failed => None,
     }
+}
+
+fn is_own(asked: &NamedBegin, view: &NamedEffectView) -> bool {
+    let script = matches!(asked.holder, NamedHolder::Script { .. });
+    script && view.holder_id == asked.holder.identity()
 }
 
 fn read_hold(id: NamedEffectId, row: &Row) -> NamedHold {

@@ -41,7 +41,7 @@ pub struct BegunOnce {
     /// The hold, where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<OnceHold>,
-    /// What is there: done, pending or in doubt.
+    /// What is there: done, pending or in doubt; failed where this process itself reported that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<OnceEffect>,
 }
@@ -175,7 +175,11 @@ pub struct RedoOnce {
     /// The key.
     pub key: String,
     /// The token of the effect as the operator saw it.
-    pub token: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<i64>,
+    /// The key that the destination was sent, as the operator saw it: needed where there is no token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect_key: Option<EffectId>,
     /// The reason, for the audit log.
     pub reason: String,
 }
@@ -195,8 +199,10 @@ pub struct OnceEffect {
     pub effect_key: EffectId,
     /// How many intents the name had before.
     pub generation: u32,
-    /// The token of its latest holder.
-    pub token: i64,
+    /// The token of its latest holder, where that is a process: nothing but the run itself reports on
+    /// the hold of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<i64>,
     /// Its latest holder: host and process of a script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder_name: Option<String>,

@@ -9,37 +9,33 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use semel_model::named_effect::OnDoubt;
-use semel_model::storable::{NotAName, check_name, excerpt};
+use semel_model::storable::{NotAName, excerpt};
 use semel_model::{
-    EffectName, EffectScope, Fingerprint, HolderId, NamedEffectId, NamedEffectState, NamespaceName,
+    EffectId, EffectName, Fingerprint, HolderId, NamedEffectId, NamedEffectState, NamespaceName,
     RunId, Span,
 };
 use semel_steps::failpoint::failpoint;
 use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::named_effects::{
     self, EffectAction, HolderView, NamedBegin, NamedBegun, NamedEffectView, NamedHold,
-    NamedHolder, NamedReport, NamedResult, NamedSettlement,
+    NamedHolder, NamedReport, NamedResult, NamedSettlement, ReportedHold, Reporter,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::runtime::Runtime;
+use crate::settle::span_between;
 use crate::turn::notice;
 use crate::unavailable::unavailable_from_store;
+
+mod limits;
+
+use limits::{check_begin, check_result, read_code};
 
 /// The kind of every effect of a script.
 const KIND: &str = "command";
 
-/// The most bytes of a stored result, as JSON text.
-const RESULT_BYTES_MAX: usize = 256 * 1024;
-
 /// The most characters of what a script says about a failure.
 const MESSAGE_CHARS_MAX: usize = 2_000;
-
-/// The most characters of a failure's code.
-const CODE_CHARS_MAX: usize = 64;
-
-/// The shortest and the longest lease of a script, in milliseconds.
-const LEASE_MS: std::ops::RangeInclusive<u64> = 1_000..=86_400_000;
 
 /// The effect that a command is about.
 #[derive(Clone, Debug)]
@@ -58,6 +54,25 @@ impl OnceSubject {
     pub fn id(&self) -> NamedEffectId {
         NamedEffectId::derive(&self.namespace, &self.name)
     }
+
+    /// The hold that a script reports on.
+    fn hold(&self, token: i64) -> ReportedHold {
+        ReportedHold {
+            namespace_id: self.namespace_id,
+            id: self.id(),
+            token,
+            by: Reporter::Script,
+        }
+    }
+}
+
+/// Which intent an operator saw and lets be performed again.
+#[derive(Clone, Copy, Debug)]
+pub enum SeenIntent {
+    /// The token of the process that performed it.
+    Token(i64),
+    /// The key that its destination was sent.
+    Key(EffectId),
 }
 
 /// A script that wants to perform an effect.
@@ -82,7 +97,8 @@ pub struct OnceBegin {
 pub enum OnceBegun {
     /// It is the script's to perform.
     First(NamedHold),
-    /// It is done, held or in doubt: the state says which.
+    /// It is done, held or in doubt, or this script itself reported that it failed: the state says
+    /// which.
     Found(Box<NamedEffectView>),
 }
 
@@ -132,6 +148,12 @@ pub enum OnceError {
     HeldByRun {
         /// The run.
         run: RunId,
+    },
+    /// The process that was lost may still run.
+    #[error("the process that held the key may still run: say so again in {retry_in}")]
+    TooSoon {
+        /// How long until it may be said.
+        retry_in: Span,
     },
     /// What was sent cannot be stored.
     #[error("{0}")]
@@ -189,7 +211,10 @@ impl Runtime {
                 Ok(OnceBegun::First(hold))
             }
             NamedBegun::Other(found) => Err(OnceError::Mismatch { found }),
-            NamedBegun::Done(found) | NamedBegun::Held(found) | NamedBegun::InDoubt(found) => {
+            NamedBegun::Done(found)
+            | NamedBegun::Held(found)
+            | NamedBegun::InDoubt(found)
+            | NamedBegun::Over(found) => {
                 if found.fingerprint != Some(fingerprint) {
                     return Err(OnceError::Mismatch { found });
                 }
@@ -211,9 +236,7 @@ impl Runtime {
         let beat = named_effects::heartbeat(cell.of(id), of.namespace_id, id, token).await?;
         match beat {
             Some(until) => Ok(until),
-            None => Err(OnceError::NotHeld {
-                state: self.get_once(of).await?.state,
-            }),
+            None => Err(refusal(&self.get_once(of).await?, not_held)),
         }
     }
 
@@ -227,11 +250,9 @@ impl Runtime {
         check_result(happened)?;
         let (id, mark) = (of.id(), of.name.key().text());
         failpoint("once.report.before", &mark).await;
-        let report =
-            named_effects::done(self.cell.of(id), of.namespace_id, id, token, happened).await;
+        let report = named_effects::done(self.cell.of(id), of.hold(token), happened).await;
         failpoint("once.report.after", &mark).await;
-        self.conclude(id, report?, |state| OnceError::NotHeld { state })
-            .await
+        self.conclude(id, report?, not_held).await
     }
 
     /// Records that the effect of a script did not happen, or may have. Says whether it was recorded
@@ -250,12 +271,11 @@ impl Runtime {
         let cell = self.cell.of(id);
         failpoint("once.report.before", &mark).await;
         let report = match failure.in_doubt {
-            true => named_effects::doubt(cell, of.namespace_id, id, token, &fault).await,
-            false => named_effects::fail(cell, of.namespace_id, id, token, &fault).await,
+            true => named_effects::doubt(cell, of.hold(token), &fault).await,
+            false => named_effects::fail(cell, of.hold(token), &fault).await,
         };
         failpoint("once.report.after", &mark).await;
-        self.conclude(id, report?, |state| OnceError::NotHeld { state })
-            .await
+        self.conclude(id, report?, not_held).await
     }
 
     /// The effect of a name.
@@ -281,9 +301,15 @@ impl Runtime {
             check_result(result)?;
         }
         let act = audit(of, "once.settle", reason, actor)?;
-        // The journal of a run says what its effect came to, so only the run can change that.
-        if let HolderView::Run { run, .. } = self.get_once(of).await?.holder {
+        let view = self.get_once(of).await?;
+        // The journal of a run says what its effect came to, so the run comes first.
+        if let HolderView::Run { run, .. } = view.holder {
             return Err(OnceError::HeldByRun { run });
+        }
+        if *settlement == NamedSettlement::DidNotHappen
+            && let Some(retry_in) = self.may_still_run(&view)
+        {
+            return Err(OnceError::TooSoon { retry_in });
         }
         let (id, cell, mark) = (of.id(), &self.cell, of.name.key().text());
         failpoint("once.settle.before", &mark).await;
@@ -298,15 +324,28 @@ impl Runtime {
     pub async fn redo_once(
         self: &Arc<Self>,
         of: &OnceSubject,
-        token: i64,
+        seen: SeenIntent,
         reason: &str,
         actor: &str,
     ) -> Result<bool, OnceError> {
         let act = audit(of, "once.redo", reason, actor)?;
         let (id, cell) = (of.id(), &self.cell);
+        let token = match seen {
+            SeenIntent::Token(token) => token,
+            SeenIntent::Key(key) => match self.get_once(of).await? {
+                view if view.key() == key => view.token,
+                view => return Err(OnceError::NotDone { state: view.state }),
+            },
+        };
         let report = named_effects::redo(cell.of(id), of.namespace_id, id, token, &act).await?;
         self.conclude(id, report, |state| OnceError::NotDone { state })
             .await
+    }
+
+    /// How long a script that was lost without a word may still run; nothing where it cannot.
+    pub(super) fn may_still_run(&self, view: &NamedEffectView) -> Option<Span> {
+        let left = span_between(self.clock.now(), view.lost_until()?);
+        (left.as_millis() > 0).then_some(left)
     }
 
     async fn conclude(
@@ -318,7 +357,7 @@ impl Runtime {
         let (waiters, repeated) = match report {
             NamedReport::Recorded(waiters) => (waiters, false),
             NamedReport::Repeated(waiters) => (waiters, true),
-            NamedReport::Late(view) => return Err(late(view.state)),
+            NamedReport::Late(view) => return Err(refusal(&view, late)),
             NamedReport::Unknown => return Err(OnceError::Unknown),
         };
         // What is recorded is recorded: a run that is not woken now is woken by the repair.
@@ -326,6 +365,20 @@ impl Runtime {
             tracing::warn!(%error, "failed to wake the runs behind a named effect");
         }
         Ok(repeated)
+    }
+}
+
+const fn not_held(state: NamedEffectState) -> OnceError {
+    OnceError::NotHeld { state }
+}
+
+/// Why a command about an effect changes nothing: a run has it, or its state does not fit.
+fn refusal(view: &NamedEffectView, late: impl FnOnce(NamedEffectState) -> OnceError) -> OnceError {
+    match (&view.holder, view.state) {
+        (HolderView::Run { run, .. }, NamedEffectState::Pending | NamedEffectState::InDoubt) => {
+            OnceError::HeldByRun { run: *run }
+        }
+        (HolderView::Run { .. } | HolderView::Script { .. }, state) => late(state),
     }
 }
 
@@ -337,51 +390,4 @@ fn audit(
 ) -> Result<AuditEntry, OnceError> {
     let act = AuditEntry::new(of.namespace_id, actor, action, &of.name.to_string());
     Ok(act.because(reason)?)
-}
-
-fn check_begin(of: &OnceSubject, asked: &OnceBegin) -> Result<(), OnceError> {
-    match of.name.scope() {
-        EffectScope::Shared | EffectScope::Once(_) => {}
-        EffectScope::Flow(_) | EffectScope::Step { .. } => {
-            let message = "only steps of the flow use its scope";
-            return Err(OnceError::Invalid(message.to_owned()));
-        }
-    }
-    if !LEASE_MS.contains(&asked.lease.as_millis()) {
-        let message = "`lease` lies between 1s and 1d";
-        return Err(OnceError::Invalid(message.to_owned()));
-    }
-    if asked.keep < Span::from_secs(1) {
-        let message = "`keep` is at least 1s";
-        return Err(OnceError::Invalid(message.to_owned()));
-    }
-    check_name(&asked.holder_name)?;
-    Ok(())
-}
-
-fn check_result(happened: &NamedResult) -> Result<(), OnceError> {
-    if let Some(id) = &happened.external_id {
-        check_name(id)?;
-    }
-    let bytes = happened.result.as_ref().map_or(0, json_bytes);
-    match bytes > RESULT_BYTES_MAX {
-        true => Err(OnceError::Invalid(format!(
-            "`result` has {bytes} bytes, and at most {RESULT_BYTES_MAX} can be stored"
-        ))),
-        false => Ok(()),
-    }
-}
-
-fn json_bytes(value: &Value) -> usize {
-    value.to_string().len()
-}
-
-fn read_code(code: &str) -> Result<&str, OnceError> {
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if code.is_empty() || code.len() > CODE_CHARS_MAX || !code.chars().all(plain) {
-        return Err(OnceError::Invalid(format!(
-            "`code` has 1 to {CODE_CHARS_MAX} lower-case letters, digits and hyphens"
-        )));
-    }
-    Ok(code)
 }

@@ -24,6 +24,8 @@ pub(super) struct NameRepair {
     pace: Pace,
     /// Where the last page of old holds ended.
     looked_at: Option<OldHold>,
+    /// Where the last page of names that runs wait for ended.
+    waited_for: Option<NamedEffectId>,
 }
 
 impl NameRepair {
@@ -32,6 +34,7 @@ impl NameRepair {
             runtime,
             pace: Pace::every(Duration::from_secs(1)),
             looked_at: None,
+            waited_for: None,
         }
     }
 
@@ -64,11 +67,11 @@ impl NameRepair {
                 continue;
             }
             // After the run's end was seen: its notices were committed with it.
-            if !named_effects::list_notices(cell.of(run), run, name)
-                .await?
-                .is_empty()
-            {
-                continue;
+            match named_effects::list_notices(cell.of(run), run, name).await {
+                Ok(said) if said.is_empty() => {}
+                // What cannot be read is left to a build that can, and does not hold up the others.
+                Ok(_) | Err(ReadError::Unreadable(_)) => continue,
+                Err(error) => return Err(error),
             }
             let freed = named_effects::free_old_hold(cell.of(name), hold).await?;
             if let NamedReport::Recorded(waiters) = freed {
@@ -80,10 +83,13 @@ impl NameRepair {
         Ok(())
     }
 
-    /// Wakes the runs that wait for what is no longer held.
-    async fn wake_left_behind(&self) -> Result<(), ReadError> {
+    /// Wakes runs that wait for what is no longer held: a page of names at a time.
+    async fn wake_left_behind(&mut self) -> Result<(), ReadError> {
         let mut by_name: BTreeMap<NamedEffectId, Vec<_>> = BTreeMap::new();
-        for waiter in named_effects::list_left_behind(self.runtime.cell.every()).await? {
+        let every = self.runtime.cell.every();
+        let (left, next) = named_effects::list_left_behind(every, self.waited_for).await?;
+        self.waited_for = next;
+        for waiter in left {
             by_name.entry(waiter.effect).or_default().push(waiter);
         }
         for (name, waiters) in by_name {

@@ -18,6 +18,7 @@ use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
 use semel_store::journal::{self, LeaseChange};
 use semel_store::named_effects::{
     self as names, HolderView, NamedBegin, NamedBegun, NamedEffectView, NamedHold, NamedHolder,
+    ReportedHold, Reporter,
 };
 use semel_store::runs::{self, Stage};
 
@@ -74,6 +75,7 @@ impl Turn {
             }
             NamedBegun::Held(view) => self.wait_for_name(&asked, &view, false).await,
             NamedBegun::InDoubt(view) => self.wait_for_name(&asked, &view, true).await,
+            NamedBegun::Over(_) => unreachable!("a run may begin again what failed"),
         }
     }
 
@@ -132,13 +134,14 @@ impl Turn {
         if let Current::Effect(pending) = &self.state.current
             && pending.key() != hold.key
         {
-            let freed = names::free(
-                self.runtime.cell.of(id),
-                self.release.namespace_id,
+            let own = ReportedHold {
+                namespace_id: self.release.namespace_id,
                 id,
-                hold.token,
-            );
-            freed.await.map_err(unsure)?;
+                token: hold.token,
+                by: Reporter::Run,
+            };
+            let freed = names::free(self.runtime.cell.of(id), own).await;
+            freed.map_err(unsure)?;
             let message = format!(
                 "another effect was begun under the key {} since this one failed: start a new run",
                 asked.key

@@ -35,7 +35,7 @@ pub(crate) async fn deliver(
 }
 
 /// Makes the runs due that wait for a name. One that a worker holds at this moment stays a waiter,
-/// and name repair wakes it.
+/// behind the others, and name repair wakes it.
 pub(crate) async fn wake(
     runtime: &Runtime,
     name: NamedEffectId,
@@ -44,8 +44,9 @@ pub(crate) async fn wake(
     if waiters.is_empty() {
         return Ok(());
     }
-    let woken = names::wake(runtime.cell.every(), waiters).await?;
+    let (woken, busy) = names::wake(runtime.cell.every(), waiters).await?;
     names::woken(runtime.cell.of(name), name, &woken).await?;
+    names::put_back(runtime.cell.of(name), name, &busy).await?;
     runtime.signals.wake.notify_one();
     Ok(())
 }

@@ -126,7 +126,8 @@ async fn a_doubt_is_settled_and_a_done_effect_redone_by_their_token_with_a_recor
     let redo = RedoOnce {
         scope: None,
         key: "a".to_owned(),
-        token: hold.token,
+        token: Some(hold.token),
+        effect_key: None,
         reason: "once more".to_owned(),
     };
 
@@ -192,7 +193,7 @@ async fn another_namespace_and_another_scope_have_keys_of_their_own() -> Result<
     assert_eq!(refused(reported)?, Code::OnceNotFound);
     assert_eq!(refused(shown)?, Code::OnceNotFound);
     assert_ne!(theirs.effect_key, hold.effect_key);
-    assert_eq!((pasted.key.as_str(), pasted.token), ("a", hold.token));
+    assert_eq!((pasted.key.as_str(), pasted.token), ("a", Some(hold.token)));
     assert_eq!(refused(stolen)?, Code::OnceNotFound);
     assert!(scoped.first);
     assert_eq!((listed.items.len(), billing.items.len()), (1, 1));
@@ -253,5 +254,35 @@ async fn what_cannot_be_stored_is_refused_and_changes_nothing() -> Result<()> {
         .send(Method::POST, "/v1/once/done", &headers, body.into())
         .await?;
     assert_eq!(odd.status, 400, "{}", odd.text());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lost_process_may_still_run_for_a_while() -> Result<()> {
+    let world = World::start().await?;
+    let client = &world.client;
+    let lost = BeginOnce {
+        lease: Some(Span::from_secs(1)),
+        ..begin("a")
+    };
+    let hold = client.begin_once(&lost).await?.hold.context("a hold")?;
+    while client.get_once(&get("a")).await?.state != NamedEffectState::InDoubt {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let settle = |happened| SettleOnce {
+        scope: None,
+        key: "a".to_owned(),
+        token: hold.token,
+        happened,
+        result: None,
+        external_id: None,
+        reason: "checked".to_owned(),
+    };
+
+    let denied = client.settle_once(&settle(false)).await;
+    let seen = client.settle_once(&settle(true)).await?;
+
+    assert_eq!(refused(denied)?, Code::SettleTooSoon);
+    assert!(!seen.replayed);
     Ok(())
 }

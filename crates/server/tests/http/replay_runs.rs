@@ -28,7 +28,7 @@ async fn fix(world: &World, name: &FlowName) -> Result<()> {
     let release = world.client.publish_flow(name, "fix").await?.body.release;
     let promote = Promote {
         release,
-        ..Promote::default()
+        override_reason: None,
     };
     world.client.promote_flow(name, &promote, "fixed").await?;
     Ok(())

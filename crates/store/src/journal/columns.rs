@@ -202,7 +202,12 @@ impl<'a> Columns<'a> {
             });
         }
         for notice in &item.notices {
-            self.notices.push(item, notice);
+            let origin = named_effects::NoticeOrigin {
+                run: item.run,
+                seq: item.seq + 1,
+                namespace_id: item.namespace_id,
+            };
+            self.notices.push(origin, notice);
         }
         for act in &item.acts {
             self.acts.push(act);

@@ -2,7 +2,8 @@
 //!
 //! A worker that is paused before it begins a named effect may do so after another worker has ended
 //! the run. No notice will come for such a hold, and nothing was sent under it: its intent would
-//! have been refused, and an intent that is written commits its notice with what it came to.
+//! have been refused, and an intent that is written commits its notice with what it came to. Where the
+//! effect was in doubt before, it is in doubt again.
 
 use jiff::Timestamp;
 use semel_model::{NamedEffectId, RunId};
@@ -10,9 +11,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::reports::NamedReport;
+use super::reports::{NamedReport, freed};
 use super::upkeep::ABSENT_SECS;
-use super::waiters;
+use super::waiters::{self, Waking};
 use crate::cell::{EveryCell, ReadError, SlotCell};
 
 const LIST: &str = "
@@ -24,11 +25,7 @@ const LIST: &str = "
      LIMIT $3";
 
 /// A run that was resumed has begun again since.
-const FREE: &str = "
-    UPDATE named_effects n
-       SET state = 'absent', expires_at = p.now + make_interval(secs => $4)
-      FROM (SELECT moment() AS now) p
-     WHERE n.id = $1 AND n.token = $2 AND n.heartbeat_at = $3 AND n.state = 'pending'";
+const FREE: &str = freed!("$4", "n.id = $1 AND n.token = $2 AND n.heartbeat_at = $3");
 
 pub(crate) const STATEMENTS: &[&str] = &[LIST, FREE];
 
@@ -76,7 +73,7 @@ pub async fn free_old_hold(cell: SlotCell<'_>, hold: &OldHold) -> Result<NamedRe
     let tx = client.transaction().await?;
     let freed = tx.execute(FREE, &values).await? > 0;
     let report = match freed {
-        true => NamedReport::Recorded(waiters::of_effect(&tx, hold.name).await?),
+        true => NamedReport::Recorded(waiters::of_effect(&tx, hold.name, Waking::Few).await?),
         false => NamedReport::Unknown,
     };
     tx.commit().await?;

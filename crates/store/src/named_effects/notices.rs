@@ -11,10 +11,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql};
 use uuid::Uuid;
 
-use super::reports::{NamedReport, NamedResult};
+use super::reports::{NamedReport, NamedResult, ReportedHold, Reporter};
 use super::{NamedHolder, reports};
 use crate::cell::{Cell, ReadError, SlotCell};
-use crate::journal::Transition;
 
 /// A write that is submitted twice leaves one row.
 pub(crate) const NOTE: &str = "
@@ -94,6 +93,8 @@ pub enum NameOutcome {
     Freed,
     /// It happened and was undone: it counts as not done.
     Undone,
+    /// It happened, and an operator corrected what the run has to show for it.
+    Amended(NamedResult),
 }
 
 impl NameOutcome {
@@ -104,6 +105,7 @@ impl NameOutcome {
             Self::InDoubt(_) => "in_doubt",
             Self::Freed => "freed",
             Self::Undone => "undone",
+            Self::Amended(_) => "amended",
         }
     }
 }
@@ -118,6 +120,14 @@ pub struct DueNotice {
     seq: i32,
     namespace_id: i32,
     at: jiff::Timestamp,
+}
+
+/// The row of a run's journal that a notice is committed with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoticeOrigin {
+    pub(crate) run: RunId,
+    pub(crate) seq: i32,
+    pub(crate) namespace_id: i32,
 }
 
 /// Notices of a batch, by column.
@@ -138,7 +148,7 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(crate) fn push(&mut self, item: &Transition, notice: &'a NameNotice) {
+    pub(crate) fn push(&mut self, origin: NoticeOrigin, notice: &'a NameNotice) {
         let (mut result, mut external_id, mut of_status, mut of_fault) = (None, None, None, None);
         match &notice.outcome {
             NameOutcome::Done { happened, status } => {
@@ -149,12 +159,16 @@ impl<'a> Rows<'a> {
             NameOutcome::Failed(fault) | NameOutcome::InDoubt(fault) => {
                 of_fault = Some(fault.to_string());
             }
+            NameOutcome::Amended(corrected) => {
+                result = corrected.result.as_ref().map(Value::to_string);
+                external_id = corrected.external_id.as_deref();
+            }
             NameOutcome::Freed | NameOutcome::Undone => {}
         }
-        self.runs.push(*item.run.as_uuid());
+        self.runs.push(*origin.run.as_uuid());
         self.names.push(*notice.name.as_uuid());
-        self.seqs.push(item.seq + 1);
-        self.namespaces.push(item.namespace_id);
+        self.seqs.push(origin.seq);
+        self.namespaces.push(origin.namespace_id);
         self.steps.push(&notice.step);
         self.generations
             .push(i32::try_from(notice.generation).unwrap_or(i32::MAX));
@@ -194,7 +208,7 @@ pub async fn list_notices(
 ) -> Result<Vec<DueNotice>, ReadError> {
     let client = cell.reader().await?;
     let rows = client.query(LIST, &[run.as_uuid(), name.as_uuid()]).await?;
-    Ok(rows.iter().map(read_notice).collect())
+    rows.iter().map(read_notice).collect()
 }
 
 /// Removes a notice whose named effect knows.
@@ -236,36 +250,48 @@ pub async fn deliver(cell: SlotCell<'_>, due: &DueNotice) -> Result<NamedReport,
             item: String::new(),
             generation: *generation,
         };
-        return reports::release(cell, namespace_id, name, &holder, due.at).await;
+        return reports::release(cell, (namespace_id, name), &holder, due.at).await;
+    };
+    let hold = ReportedHold {
+        namespace_id,
+        id: name,
+        token,
+        by: Reporter::Run,
     };
     match outcome {
         NameOutcome::Done { happened, status } => {
-            reports::done_with(cell, (namespace_id, name, token), happened, *status).await
+            reports::done_with(cell, hold, happened, *status).await
         }
-        NameOutcome::Failed(fault) => reports::fail(cell, namespace_id, name, token, fault).await,
-        NameOutcome::InDoubt(fault) => reports::doubt(cell, namespace_id, name, token, fault).await,
-        NameOutcome::Freed => reports::free(cell, namespace_id, name, token).await,
-        NameOutcome::Undone => reports::undone(cell, namespace_id, name, token).await,
+        NameOutcome::Failed(fault) => reports::fail(cell, hold, fault).await,
+        NameOutcome::InDoubt(fault) => reports::doubt(cell, hold, fault).await,
+        NameOutcome::Freed => reports::free(cell, hold).await,
+        NameOutcome::Undone => reports::undone(cell, hold).await,
+        NameOutcome::Amended(corrected) => reports::amend(cell, hold, corrected).await,
     }
 }
 
-fn read_notice(row: &Row) -> DueNotice {
+/// A word that this build does not know is an error: a server of a later build wrote it, and delivers
+/// it.
+fn read_notice(row: &Row) -> Result<DueNotice, ReadError> {
     let json = |index: usize| row.get::<_, Option<Json<Value>>>(index).map(|Json(it)| it);
     let fault = || json(11).unwrap_or_default();
+    let happened = || NamedResult {
+        result: json(8),
+        external_id: row.get(9),
+    };
     let outcome = match row.get::<_, &str>(7) {
         "done" => NameOutcome::Done {
-            happened: NamedResult {
-                result: json(8),
-                external_id: row.get(9),
-            },
+            happened: happened(),
             status: row.get::<_, Option<i16>>(10).map(i16::unsigned_abs),
         },
         "failed" => NameOutcome::Failed(fault()),
         "in_doubt" => NameOutcome::InDoubt(fault()),
         "undone" => NameOutcome::Undone,
-        _ => NameOutcome::Freed,
+        "freed" => NameOutcome::Freed,
+        "amended" => NameOutcome::Amended(happened()),
+        word => return Err(ReadError::Unreadable(format!("a notice says {word}"))),
     };
-    DueNotice {
+    Ok(DueNotice {
         run: RunId::from_uuid(row.get(0)),
         notice: NameNotice {
             name: NamedEffectId::from_uuid(row.get(1)),
@@ -277,5 +303,5 @@ fn read_notice(row: &Row) -> DueNotice {
         seq: row.get(2),
         namespace_id: row.get(3),
         at: row.get(12),
-    }
+    })
 }

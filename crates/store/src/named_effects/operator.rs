@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio_postgres::types::{Json, ToSql};
 
 use super::reports::{NamedReport, NamedResult};
-use super::upkeep::ABSENT_SECS;
-use super::{views, waiters};
+use super::views;
+use super::waiters::{self, Waking};
 use crate::audit::{self, AuditEntry};
 use crate::cell::{ReadError, SlotCell};
 
@@ -26,8 +26,7 @@ const REDO: &str = "
     UPDATE named_effects n
        SET state = 'absent', generation = n.generation + 1, fingerprint = NULL, settled_at = NULL,
            settled_by = NULL, result = NULL, external_id = NULL, status = NULL, fault = NULL,
-           note = NULL,
-           expires_at = p.now + make_interval(secs => $4)
+           note = NULL, expires_at = 'infinity'
       FROM (SELECT moment() AS now) p
      WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3
        AND n.state = 'done' AND n.expires_at > p.now";
@@ -62,6 +61,13 @@ impl NamedSettlement {
                 "code": "did-not-happen",
                 "message": "an operator recorded that it did not happen",
             })),
+        }
+    }
+
+    const fn waking(&self) -> Waking {
+        match self {
+            Self::Happened(_) => Waking::All,
+            Self::DidNotHappen => Waking::Few,
         }
     }
 
@@ -100,7 +106,7 @@ pub async fn settle(
     let tx = client.transaction().await?;
     let report = if tx.execute(SETTLE, &values).await? > 0 {
         audit::append(&tx, act).await?;
-        NamedReport::Recorded(waiters::of_effect(&tx, id).await?)
+        NamedReport::Recorded(waiters::of_effect(&tx, id, settlement.waking()).await?)
     } else {
         match views::read(&tx, namespace_id, id).await? {
             None => NamedReport::Unknown,
@@ -110,7 +116,8 @@ pub async fn settle(
                     && (view.result.as_ref(), &view.external_id)
                         == (happened.result.as_ref(), &happened.external_id) =>
             {
-                NamedReport::Repeated(waiters::of_effect(&tx, id).await?)
+                let waking = settlement.waking();
+                NamedReport::Repeated(waiters::of_effect(&tx, id, waking).await?)
             }
             Some(view) => NamedReport::Late(Box::new(view)),
         }
@@ -127,7 +134,7 @@ pub async fn redo(
     token: i64,
     act: &AuditEntry,
 ) -> Result<NamedReport, ReadError> {
-    let values: [&(dyn ToSql + Sync); 4] = [id.as_uuid(), &namespace_id, &token, &ABSENT_SECS];
+    let values: [&(dyn ToSql + Sync); 3] = [id.as_uuid(), &namespace_id, &token];
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
     let report = if tx.execute(REDO, &values).await? > 0 {
@@ -136,7 +143,7 @@ pub async fn redo(
     } else if let Some(view) = views::read(&tx, namespace_id, id).await? {
         NamedReport::Late(Box::new(view))
     } else {
-        match tx.query_opt(REDONE, &values[..3]).await? {
+        match tx.query_opt(REDONE, &values).await? {
             Some(_) => NamedReport::Repeated(Vec::new()),
             None => NamedReport::Unknown,
         }

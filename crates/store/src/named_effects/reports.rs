@@ -3,6 +3,9 @@
 //! A report under an older token changes nothing. That it is done is recorded all the same: it turns
 //! a doubt into done, also one that an operator settled as *did not happen*, and is a note beside
 //! a newer holder.
+//!
+//! A process reports on holds of processes, a run on holds of runs: a process that learns the token of
+//! a run can do nothing with it.
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
@@ -12,8 +15,8 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, ToSql};
 
 use super::upkeep::ABSENT_SECS;
-use super::waiters::{self, NamedEffectWaiter};
-use super::{NamedEffectView, NamedHolder, views};
+use super::waiters::{self, NamedEffectWaiter, Waking};
+use super::{HolderView, NamedEffectView, NamedHolder, views};
 use crate::cell::{ReadError, SlotCell};
 
 const HEARTBEAT: &str = "/* commits alone: named effect heartbeat */
@@ -25,56 +28,82 @@ const HEARTBEAT: &str = "/* commits alone: named effect heartbeat */
 
 const DONE: &str = "
     UPDATE named_effects n
-       SET state = 'done', result = $4, external_id = $5, status = $6, fault = NULL,
+       SET state = 'done', result = $5, external_id = $6, status = $7, fault = NULL,
            settled_at = p.now,
            settled_by = NULL, lease_until = NULL,
            expires_at = p.now + make_interval(secs => n.keep_ms / 1e3)
       FROM (SELECT moment() AS now) p
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND (n.holder_run IS NOT NULL) = $4
        AND (n.state IN ('pending', 'in_doubt')
             OR (n.state = 'failed' AND n.settled_by IS NOT NULL AND n.expires_at > p.now))";
 
 /// A doubt about a run is the run's to settle; of a script that was lost it is not.
 const FAIL: &str = "
     UPDATE named_effects n
-       SET state = 'failed', fault = $4, settled_at = p.now, settled_by = NULL, lease_until = NULL,
+       SET state = 'failed', fault = $5, settled_at = p.now, settled_by = NULL, lease_until = NULL,
            expires_at = p.now + make_interval(secs => n.keep_ms / 1e3)
       FROM (SELECT moment() AS now) p
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND (n.holder_run IS NOT NULL) = $4
        AND ((n.state = 'pending' AND (n.lease_until IS NULL OR n.lease_until > p.now))
             OR (n.state = 'in_doubt' AND n.holder_run IS NOT NULL))";
 
 const DOUBT: &str = "
     UPDATE named_effects n
-       SET state = 'in_doubt', fault = $4, lease_until = NULL
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.state = 'pending'";
+       SET state = 'in_doubt', fault = $5, lease_until = NULL
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND (n.holder_run IS NOT NULL) = $4
+       AND n.state = 'pending'";
 
-/// Nothing was sent, so the generation stays, for the same request.
-const FREE: &str = "
+/// Ends a hold under which nothing was sent: the generation stays, for the same request, and what was
+/// in doubt before the hold is in doubt again.
+macro_rules! freed {
+    ($secs:literal, $hold:literal) => {
+        concat!(
+            "
     UPDATE named_effects n
-       SET state = 'absent', lease_until = NULL, expires_at = p.now + make_interval(secs => $4)
+       SET state = CASE WHEN n.doubted THEN 'in_doubt'::named_effect_state ELSE 'absent' END,
+           lease_until = NULL,
+           expires_at = CASE WHEN n.doubted THEN NULL
+                             WHEN n.generation > 0 THEN 'infinity'
+                             ELSE p.now + make_interval(secs => ",
+            $secs,
+            ") END
       FROM (SELECT moment() AS now) p
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3
-       AND n.state = 'pending' AND (n.lease_until IS NULL OR n.lease_until > p.now)";
+     WHERE ",
+            $hold,
+            " AND n.state = 'pending'"
+        )
+    };
+}
+pub(super) use freed;
+
+const FREE: &str = freed!(
+    "$5",
+    "n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND (n.holder_run IS NOT NULL) = $4
+       AND (n.lease_until IS NULL OR n.lease_until > p.now)"
+);
 
 /// The same, for a run that may hold the name and does not know its token. A hold that began after
 /// the run said so is one of its later life.
-const RELEASE: &str = "
-    UPDATE named_effects n
-       SET state = 'absent', expires_at = p.now + make_interval(secs => $5)
-      FROM (SELECT moment() AS now) p
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.holder = $3 AND n.heartbeat_at <= $4
-       AND n.state = 'pending'
- RETURNING n.token";
+const RELEASE: &str = freed!(
+    "$5",
+    "n.id = $1 AND n.namespace_id = $2 AND n.holder = $3 AND n.heartbeat_at <= $4"
+);
 
 /// It was done, and counts as not done: the next intent has another key.
 const UNDONE: &str = "
     UPDATE named_effects n
        SET state = 'absent', generation = n.generation + 1, fingerprint = NULL, settled_at = NULL,
            settled_by = NULL, result = NULL, external_id = NULL, status = NULL, fault = NULL,
-           note = NULL, expires_at = p.now + make_interval(secs => $4)
-      FROM (SELECT moment() AS now) p
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.state = 'done'";
+           note = NULL, expires_at = 'infinity'
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND (n.holder_run IS NOT NULL) = $4
+       AND n.state = 'done'";
+
+/// An operator corrected what the run has to show for it.
+const AMEND: &str = "
+    UPDATE named_effects n
+       SET result = $5, external_id = coalesce($6, n.external_id)
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND (n.holder_run IS NOT NULL) = $4
+       AND n.state = 'done'";
 
 /// A token that was never given out is no holder's.
 const NOTE: &str = "
@@ -83,7 +112,9 @@ const NOTE: &str = "
      WHERE n.id = $1 AND n.namespace_id = $2 AND n.token >= $3
        AND n.state IN ('pending', 'in_doubt', 'failed')";
 
-pub(crate) const STATEMENTS: &[&str] = &[HEARTBEAT, DONE, FAIL, DOUBT, FREE, RELEASE, UNDONE, NOTE];
+pub(crate) const STATEMENTS: &[&str] = &[
+    HEARTBEAT, DONE, FAIL, DOUBT, FREE, RELEASE, UNDONE, AMEND, NOTE,
+];
 
 /// The most characters of a note.
 const NOTE_CHARS_MAX: usize = 2_000;
@@ -95,6 +126,28 @@ pub struct NamedResult {
     pub result: Option<Value>,
     /// What the destination calls the thing that it made.
     pub external_id: Option<String>,
+}
+
+/// What reports: each on its own kind of hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reporter {
+    /// A process outside.
+    Script,
+    /// A run.
+    Run,
+}
+
+/// The hold that a report is about.
+#[derive(Clone, Copy, Debug)]
+pub struct ReportedHold {
+    /// The namespace that owns the effect.
+    pub namespace_id: i32,
+    /// The effect.
+    pub id: NamedEffectId,
+    /// The token of the hold.
+    pub token: i64,
+    /// What reports.
+    pub by: Reporter,
 }
 
 /// What a report of a holder, or an operator's settlement, came to.
@@ -126,40 +179,27 @@ pub async fn heartbeat(
 /// Records that the effect happened.
 pub async fn done(
     cell: SlotCell<'_>,
-    namespace_id: i32,
-    id: NamedEffectId,
-    token: i64,
+    hold: ReportedHold,
     happened: &NamedResult,
 ) -> Result<NamedReport, ReadError> {
-    done_with(cell, (namespace_id, id, token), happened, None).await
+    done_with(cell, hold, happened, None).await
 }
 
 /// [`done`], with the HTTP status that a step got.
 pub async fn done_with(
     cell: SlotCell<'_>,
-    (namespace_id, id, token): (i32, NamedEffectId, i64),
+    hold: ReportedHold,
     happened: &NamedResult,
     status: Option<u16>,
 ) -> Result<NamedReport, ReadError> {
     let result = happened.result.as_ref().map(Json);
     let status = status.and_then(|status| i16::try_from(status).ok());
-    let values: [&(dyn ToSql + Sync); 6] = [
-        id.as_uuid(),
-        &namespace_id,
-        &token,
-        &result,
-        &happened.external_id,
-        &status,
-    ];
+    let values: [&(dyn ToSql + Sync); 3] = [&result, &happened.external_id, &status];
     let report = Report {
-        namespace_id,
-        id,
-        token,
-        same: &|view| {
-            view.state == NamedEffectState::Done
-                && (&view.result, &view.external_id) == (&happened.result, &happened.external_id)
-        },
-        late: late_done(token, happened),
+        hold,
+        same: &|view| is_done_with(view, happened),
+        late: late_done(hold.token, happened),
+        waking: Waking::All,
     };
     let text = SeededBug::NamedTokenIgnored.in_text(DONE, "n.token = $3", "n.token >= $3");
     report.write(cell, text, &values).await
@@ -168,64 +208,50 @@ pub async fn done_with(
 /// Records that the effect did not happen.
 pub async fn fail(
     cell: SlotCell<'_>,
-    namespace_id: i32,
-    id: NamedEffectId,
-    token: i64,
+    hold: ReportedHold,
     fault: &Value,
 ) -> Result<NamedReport, ReadError> {
-    let values: [&(dyn ToSql + Sync); 4] = [id.as_uuid(), &namespace_id, &token, &Json(fault)];
+    let token = hold.token;
     let report = Report {
-        namespace_id,
-        id,
-        token,
+        hold,
         same: &|view| view.state == NamedEffectState::Failed,
         late: format!("its holder reported too late that it failed (token {token}): {fault}"),
+        waking: Waking::Few,
     };
-    report.write(cell, FAIL, &values).await
+    report.write(cell, FAIL, &[&Json(fault)]).await
 }
 
 /// Records that the holder cannot tell whether the effect happened.
 pub async fn doubt(
     cell: SlotCell<'_>,
-    namespace_id: i32,
-    id: NamedEffectId,
-    token: i64,
+    hold: ReportedHold,
     fault: &Value,
 ) -> Result<NamedReport, ReadError> {
-    let values: [&(dyn ToSql + Sync); 4] = [id.as_uuid(), &namespace_id, &token, &Json(fault)];
+    let token = hold.token;
     let report = Report {
-        namespace_id,
-        id,
-        token,
+        hold,
         same: &|view| view.state == NamedEffectState::InDoubt,
         late: format!("a former holder cannot tell whether it happened (token {token}): {fault}"),
+        waking: Waking::All,
     };
-    report.write(cell, DOUBT, &values).await
+    report.write(cell, DOUBT, &[&Json(fault)]).await
 }
 
-/// Ends a hold under which nothing was sent: the name is free as before.
-pub async fn free(
-    cell: SlotCell<'_>,
-    namespace_id: i32,
-    id: NamedEffectId,
-    token: i64,
-) -> Result<NamedReport, ReadError> {
-    let values: [&(dyn ToSql + Sync); 4] = [id.as_uuid(), &namespace_id, &token, &ABSENT_SECS];
+/// Ends a hold under which nothing was sent: the name is free, or in doubt, as before.
+pub async fn free(cell: SlotCell<'_>, hold: ReportedHold) -> Result<NamedReport, ReadError> {
     let report = Report {
-        namespace_id,
-        id,
-        token,
+        hold,
         same: &|_| false,
         late: String::new(),
+        waking: Waking::Few,
     };
-    report.write(cell, FREE, &values).await
+    report.write(cell, FREE, &[&ABSENT_SECS]).await
 }
 
 /// Ends a hold whose token its run does not know: it began at `at` at the latest.
 pub(super) async fn release(
     cell: SlotCell<'_>,
-    namespace_id: i32,
-    id: NamedEffectId,
+    (namespace_id, id): (i32, NamedEffectId),
     holder: &NamedHolder,
     at: Timestamp,
 ) -> Result<NamedReport, ReadError> {
@@ -233,32 +259,55 @@ pub(super) async fn release(
     let values: [&(dyn ToSql + Sync); 5] =
         [id.as_uuid(), &namespace_id, &holder, &at, &ABSENT_SECS];
     let report = Report {
-        namespace_id,
-        id,
-        token: 0,
+        hold: ReportedHold {
+            namespace_id,
+            id,
+            token: 0,
+            by: Reporter::Run,
+        },
         same: &|_| false,
         late: String::new(),
+        waking: Waking::Few,
     };
-    report.write(cell, RELEASE, &values).await
+    report.execute(cell, RELEASE, &values).await
 }
 
 /// Records that a done effect was undone: it counts as not done, and the next intent under its name
 /// has another key.
-pub async fn undone(
+pub(super) async fn undone(
     cell: SlotCell<'_>,
-    namespace_id: i32,
-    id: NamedEffectId,
-    token: i64,
+    hold: ReportedHold,
 ) -> Result<NamedReport, ReadError> {
-    let values: [&(dyn ToSql + Sync); 4] = [id.as_uuid(), &namespace_id, &token, &ABSENT_SECS];
+    let token = hold.token;
     let report = Report {
-        namespace_id,
-        id,
-        token,
+        hold,
         same: &|_| false,
         late: format!("it was undone after another holder began (token {token})"),
+        waking: Waking::Few,
     };
-    report.write(cell, UNDONE, &values).await
+    report.write(cell, UNDONE, &[]).await
+}
+
+/// Corrects what its holder has to show for a done effect; the external id stays where none is given.
+pub(super) async fn amend(
+    cell: SlotCell<'_>,
+    hold: ReportedHold,
+    corrected: &NamedResult,
+) -> Result<NamedReport, ReadError> {
+    let result = corrected.result.as_ref().map(Json);
+    let report = Report {
+        hold,
+        same: &|_| false,
+        late: String::new(),
+        waking: Waking::All,
+    };
+    let values: [&(dyn ToSql + Sync); 2] = [&result, &corrected.external_id];
+    report.write(cell, AMEND, &values).await
+}
+
+fn is_done_with(view: &NamedEffectView, happened: &NamedResult) -> bool {
+    view.state == NamedEffectState::Done
+        && (&view.result, &view.external_id) == (&happened.result, &happened.external_id)
 }
 
 fn late_done(token: i64, happened: &NamedResult) -> String {
@@ -268,49 +317,77 @@ fn late_done(token: i64, happened: &NamedResult) -> String {
 
 /// A report on its way in.
 struct Report<'a> {
-    namespace_id: i32,
-    id: NamedEffectId,
-    token: i64,
+    hold: ReportedHold,
     /// Whether what stands under its token is what it says.
     same: &'a (dyn Fn(&NamedEffectView) -> bool + Sync),
     /// What is noted where it comes too late; nothing where it is empty.
     late: String,
+    /// Which waiters it is of interest to.
+    waking: Waking,
 }
 
 impl Report<'_> {
+    /// Writes it: the values are those after the four that say which hold.
     async fn write(
+        &self,
+        cell: SlotCell<'_>,
+        text: &'static str,
+        more: &[&(dyn ToSql + Sync)],
+    ) -> Result<NamedReport, ReadError> {
+        let hold = &self.hold;
+        let by_run = hold.by == Reporter::Run;
+        let mut values: Vec<&(dyn ToSql + Sync)> =
+            vec![hold.id.as_uuid(), &hold.namespace_id, &hold.token, &by_run];
+        values.extend_from_slice(more);
+        let bug = SeededBug::NameTokenNotCompared;
+        let text = bug.in_text(text, "n.token = $3", "n.token >= $3");
+        self.execute(cell, text, &values).await
+    }
+
+    async fn execute(
         &self,
         cell: SlotCell<'_>,
         text: &'static str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<NamedReport, ReadError> {
-        let bug = SeededBug::NameTokenNotCompared;
-        let text = bug.in_text(text, "n.token = $3", "n.token >= $3");
         let mut client = cell.reader().await?;
         let tx = client.transaction().await?;
         let recorded = tx.execute(text, values).await? > 0;
         let report = match recorded {
-            true => NamedReport::Recorded(waiters::of_effect(&tx, self.id).await?),
+            true => NamedReport::Recorded(self.waiters(&tx).await?),
             false => self.explain(&tx).await?,
         };
         tx.commit().await?;
         Ok(report)
     }
 
+    async fn waiters(&self, tx: &Transaction<'_>) -> Result<Vec<NamedEffectWaiter>, ReadError> {
+        waiters::of_effect(tx, self.hold.id, self.waking).await
+    }
+
     async fn explain(&self, tx: &Transaction<'_>) -> Result<NamedReport, ReadError> {
-        let Some(view) = views::read(tx, self.namespace_id, self.id).await? else {
+        let hold = &self.hold;
+        let Some(view) = views::read(tx, hold.namespace_id, hold.id).await? else {
             return Ok(NamedReport::Unknown);
         };
-        if view.token == self.token && (self.same)(&view) {
-            let waiters = waiters::of_effect(tx, self.id).await?;
-            return Ok(NamedReport::Repeated(waiters));
+        let latest = view.token == hold.token;
+        let stolen = latest && reporter_of(&view) != hold.by;
+        if latest && !stolen && (self.same)(&view) {
+            return Ok(NamedReport::Repeated(self.waiters(tx).await?));
         }
-        if !self.late.is_empty() {
+        if !self.late.is_empty() && !stolen {
             let note = excerpt(&self.late, NOTE_CHARS_MAX);
             let values: [&(dyn ToSql + Sync); 4] =
-                [self.id.as_uuid(), &self.namespace_id, &self.token, &note];
+                [hold.id.as_uuid(), &hold.namespace_id, &hold.token, &note];
             tx.execute(NOTE, &values).await?;
         }
         Ok(NamedReport::Late(Box::new(view)))
+    }
+}
+
+const fn reporter_of(view: &NamedEffectView) -> Reporter {
+    match &view.holder {
+        HolderView::Run { .. } => Reporter::Run,
+        HolderView::Script { .. } => Reporter::Script,
     }
 }

@@ -17,12 +17,15 @@ const LAPSE: &str = "/* commits alone: named effect lapse */
            FOR UPDATE SKIP LOCKED)
     UPDATE named_effects n
        SET state = 'in_doubt', lease_until = NULL,
-           fault = json_build_object('code', 'lease-lost',
+           fault = json_build_object('code', $2::text,
                                      'message', 'the process that held the key was lost')
      WHERE n.id = ANY (ARRAY(SELECT id FROM over)) AND n.lease_until <= (SELECT moment())
  RETURNING n.id, n.scope, n.key, n.holder_name, n.heartbeat_at";
 
-/// What is expired becomes absent, one generation on, and keeps nothing of what it was.
+/// What is expired becomes absent, one generation on, and keeps nothing of what it was. Its generation
+/// is kept without end: a `db` step's marker, or a destination that honours keys, may remember a key
+/// for longer than Semel remembers the effect, and a name that began again at generation 0 would have
+/// its new effect taken for the old one.
 const FORGET: &str = "/* commits alone: named effect expiry */
     WITH over AS (
         SELECT id
@@ -34,10 +37,10 @@ const FORGET: &str = "/* commits alone: named effect expiry */
     UPDATE named_effects n
        SET state = 'absent', generation = n.generation + 1, fingerprint = NULL, settled_at = NULL,
            settled_by = NULL, result = NULL, external_id = NULL, status = NULL, fault = NULL,
-           note = NULL,
-           expires_at = (SELECT moment()) + make_interval(secs => $2)
+           note = NULL, expires_at = 'infinity'
      WHERE n.id = ANY (ARRAY(SELECT id FROM over)) AND n.state IN ('done', 'failed')";
 
+/// Only what nothing was done under: its holds were freed, and its first key is as good as new.
 const REMOVE: &str = "/* commits alone: named effect removal */
     WITH over AS (
         SELECT id
@@ -54,9 +57,11 @@ pub(crate) const STATEMENTS: &[&str] = &[LAPSE, FORGET, REMOVE];
 /// The most rows of one pass.
 const BATCH_MAX: i64 = 1_000;
 
-/// How long the generation and the token of an absent name are kept, in seconds: 30 days, which is
-/// longer than destinations remember the keys that they were sent.
+/// How long a name is kept whose first hold was freed, in seconds: 30 days.
 pub(super) const ABSENT_SECS: f64 = 30.0 * 86_400.0;
+
+/// The code of the fault of a script that was lost.
+pub(super) const LEASE_LOST: &str = "lease-lost";
 
 /// A named effect whose lease was over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,15 +80,19 @@ pub struct LapsedEffect {
 
 /// Puts effects in doubt whose lease is over, the longest over first, and lists them.
 pub async fn lapse(cell: EveryCell<'_>) -> Result<Vec<LapsedEffect>, ReadError> {
-    let rows = cell.reader().await?.query(LAPSE, &[&BATCH_MAX]).await?;
+    let rows = cell
+        .reader()
+        .await?
+        .query(LAPSE, &[&BATCH_MAX, &LEASE_LOST])
+        .await?;
     Ok(rows.iter().map(read_lapsed).collect())
 }
 
-/// Makes absent what is expired, and removes what was absent for long. Says how many rows changed,
+/// Makes absent what is expired, and removes names under which nothing was done for long. Says how many rows changed,
 /// and whether there may be more.
 pub async fn expire(cell: EveryCell<'_>) -> Result<(u64, bool), ReadError> {
     let client = cell.reader().await?;
-    let forgotten = client.execute(FORGET, &[&BATCH_MAX, &ABSENT_SECS]).await?;
+    let forgotten = client.execute(FORGET, &[&BATCH_MAX]).await?;
     let removed = client.execute(REMOVE, &[&BATCH_MAX]).await?;
     let more = forgotten.max(removed) == BATCH_MAX.unsigned_abs();
     Ok((forgotten + removed, more))

@@ -11,7 +11,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql};
 use uuid::Uuid;
 
-use super::EffectAction;
+use super::upkeep::LEASE_LOST;
+use super::{EffectAction, RETRY_AFTER_LEASE};
 use crate::cell::{EveryCell, ReadError, SlotCell};
 
 /// What is expired is absent, and a lost lease is a doubt, also before the service has seen it.
@@ -24,7 +25,7 @@ const READ: &str = "
            n.holder_name, n.holder_run, n.holder_step, n.holder_item, n.holder_generation,
            n.on_doubt, n.lease_ms, n.lease_until, n.heartbeat_at, n.begun_at,
            n.settled_at, n.settled_by, n.expires_at, n.result, n.external_id, n.fault, n.note,
-           n.keep_ms, n.status
+           n.keep_ms, n.status, n.holder
       FROM named_effects n
      WHERE n.id BETWEEN $1 AND $2 AND n.namespace_id = $3
      ORDER BY n.id
@@ -41,7 +42,7 @@ macro_rules! list {
            n.holder_name, n.holder_run, n.holder_step, n.holder_item, n.holder_generation,
            n.on_doubt, n.lease_ms, n.lease_until, n.heartbeat_at, n.begun_at,
            n.settled_at, n.settled_by, n.expires_at, NULL::json, n.external_id, n.fault, n.note,
-           n.keep_ms, n.status
+           n.keep_ms, n.status, n.holder
       FROM named_effects n
      WHERE n.namespace_id = $1
        AND ($2::text IS NULL OR n.scope = $2)
@@ -108,6 +109,8 @@ pub struct NamedEffectView {
     pub token: i64,
     /// Its latest holder.
     pub holder: HolderView,
+    /// What tells that holder from others.
+    pub(super) holder_id: Uuid,
     /// When a script that holds it counts as lost.
     pub lease_until: Option<Timestamp>,
     /// When its holder was last heard of.
@@ -139,6 +142,23 @@ impl NamedEffectView {
     #[must_use]
     pub fn key(&self) -> EffectId {
         EffectId::named(self.id, self.generation)
+    }
+
+    /// When nothing of a script can run any more that was lost without a word: one that reported its
+    /// doubt itself has ended, and a run has no lease.
+    #[must_use]
+    pub fn lost_until(&self) -> Option<Timestamp> {
+        let HolderView::Script { lease, .. } = &self.holder else {
+            return None;
+        };
+        let code = self.fault.as_ref().map(|fault| &fault["code"]);
+        let is_lost = self.lease_until.is_some() || code.is_some_and(|code| code == LEASE_LOST);
+        let over = lease.to_duration() + RETRY_AFTER_LEASE;
+        is_lost.then(|| {
+            self.heartbeat_at
+                .checked_add(over)
+                .unwrap_or(Timestamp::MAX)
+        })
     }
 }
 
@@ -225,6 +245,7 @@ fn read_view(row: &Row) -> Option<NamedEffectView> {
         fingerprint: row.get::<_, Option<Uuid>>(8).map(Fingerprint::from_uuid),
         token: row.get(9),
         holder: read_holder(row),
+        holder_id: row.get(29),
         lease_until: row.get(17),
         heartbeat_at: row.get(18),
         begun_at: row.get(19),

@@ -12,7 +12,7 @@ use semel_model::{
 use semel_store::audit::AuditEntry;
 use semel_store::named_effects::{
     self, EffectAction, HolderView, NamedBegin, NamedBegun, NamedHold, NamedHolder, NamedReport,
-    NamedResult, NamedSettlement,
+    NamedResult, NamedSettlement, ReportedHold, Reporter,
 };
 use semel_store::{SlotCell, clock};
 use serde_json::json;
@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use crate::world::World;
 
+mod guarded;
 mod notices;
 mod simulation;
 mod waiting;
@@ -106,18 +107,38 @@ impl<'a> Name<'a> {
             NamedBegun::Done(_)
             | NamedBegun::Other(_)
             | NamedBegun::Held(_)
-            | NamedBegun::InDoubt(_) => bail!("not first"),
+            | NamedBegun::InDoubt(_)
+            | NamedBegun::Over(_) => bail!("not first"),
         }
     }
 
+    fn hold(&self, token: i64, by: Reporter) -> ReportedHold {
+        ReportedHold {
+            namespace_id: NAMESPACE,
+            id: self.id,
+            token,
+            by,
+        }
+    }
+
+    /// A hold of the kind that the latest one is.
+    async fn own(&self, token: i64) -> Result<ReportedHold> {
+        let found = named_effects::find(self.cell(), NAMESPACE, self.id).await?;
+        let by = match found.map(|view| view.holder) {
+            Some(HolderView::Run { .. }) => Reporter::Run,
+            Some(HolderView::Script { .. }) | None => Reporter::Script,
+        };
+        Ok(self.hold(token, by))
+    }
+
     async fn done(&self, token: i64, result: &str) -> Result<NamedReport> {
-        let (cell, result) = (self.cell(), done(result));
-        Ok(named_effects::done(cell, NAMESPACE, self.id, token, &result).await?)
+        let (hold, result) = (self.own(token).await?, done(result));
+        Ok(named_effects::done(self.cell(), hold, &result).await?)
     }
 
     async fn fail(&self, token: i64) -> Result<NamedReport> {
-        let fault = json!({ "code": "exit-2" });
-        Ok(named_effects::fail(self.cell(), NAMESPACE, self.id, token, &fault).await?)
+        let (hold, fault) = (self.own(token).await?, json!({ "code": "exit-2" }));
+        Ok(named_effects::fail(self.cell(), hold, &fault).await?)
     }
 
     async fn settle(&self, token: i64, settlement: NamedSettlement) -> Result<NamedReport> {
@@ -148,9 +169,10 @@ async fn of_many_holders_one_is_first_and_finds_itself_again() -> Result<()> {
         match begun {
             NamedBegun::First(hold) => firsts.push((index, *hold)),
             NamedBegun::Held(view) => ensure!(matches!(view.holder, HolderView::Script { .. })),
-            NamedBegun::Done(_) | NamedBegun::Other(_) | NamedBegun::InDoubt(_) => {
-                bail!("{begun:?}")
-            }
+            NamedBegun::Done(_)
+            | NamedBegun::Other(_)
+            | NamedBegun::InDoubt(_)
+            | NamedBegun::Over(_) => bail!("{begun:?}"),
         }
     }
     let [(index, hold)] = firsts[..] else {
@@ -321,34 +343,6 @@ async fn redo_and_expiry_begin_a_generation_whether_or_not_the_sweep_came_by() -
         }
         assert_eq!(name.first(script(2), "a").await?.generation, generation);
     }
-    Ok(())
-}
-
-#[tokio::test]
-async fn an_absent_name_is_removed_and_its_tokens_still_grow() -> Result<()> {
-    let world = World::start().await?;
-    let name = Name::new(&world, "charge:o-1")?;
-    let hold = name.first(script(1), "a").await?;
-    name.done(hold.token, "x").await?;
-    name.pass(3_601).await?;
-    named_effects::expire(world.cell.every()).await?;
-    name.pass(31 * 86_400).await?;
-    named_effects::expire(world.cell.every()).await?;
-    let client = world.connect().await?;
-    let rows: i64 = client
-        .query_one("SELECT count(*) FROM named_effects", &[])
-        .await?
-        .get(0);
-    assert_eq!(rows, 0);
-
-    let next = name.first(script(2), "a").await?;
-
-    assert_eq!(next.generation, 0);
-    assert!(next.token > hold.token);
-    assert!(matches!(
-        name.done(hold.token, "late").await?,
-        NamedReport::Late(_)
-    ));
     Ok(())
 }
 

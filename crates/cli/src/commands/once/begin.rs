@@ -116,7 +116,9 @@ async fn obtain(client: &Client, begin: &BeginOnce, wait: Duration) -> Result<Ke
         let over = Instant::now() + pause > deadline;
         match effect.state {
             NamedEffectState::Done => return Ok(Key::Done(Box::new(effect))),
-            NamedEffectState::Pending if over => return Err(held(&effect)),
+            NamedEffectState::Pending | NamedEffectState::Failed if over => {
+                return Err(held(&effect));
+            }
             NamedEffectState::InDoubt if over || !follows(begin, &effect) => {
                 return Err(in_doubt(begin, &effect));
             }

@@ -97,7 +97,10 @@ impl Lease {
 fn is_refusal(error: &ClientError) -> bool {
     match error {
         ClientError::Problem(problem) => {
-            matches!(problem.code(), Some(Code::OnceNotHeld | Code::OnceNotFound))
+            matches!(
+                problem.code(),
+                Some(Code::OnceNotHeld | Code::OnceNotFound | Code::OnceHeldByRun)
+            )
         }
         ClientError::Address(_) | ClientError::Unreachable(_) | ClientError::Malformed { .. } => {
             false

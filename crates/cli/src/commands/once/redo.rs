@@ -31,12 +31,13 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         scope: arguments.scope.clone(),
         key: arguments.key.clone(),
     };
-    // The token says which intent is redone, however often this is sent.
-    let token = client.get_once(&get).await?.token;
+    // Token and key say which intent is redone, however often this is sent.
+    let found = client.get_once(&get).await?;
     let redo = RedoOnce {
         scope: get.scope,
         key: get.key,
-        token,
+        token: found.token,
+        effect_key: Some(found.effect_key),
         reason: arguments.reason.clone(),
     };
     let redone = client.redo_once(&redo).await?.body;

@@ -2,11 +2,12 @@
 
 use anyhow::Result;
 use semel_model::{NamedEffectState, RunId};
-use semel_store::named_effects::{self, NamedReport};
+use semel_store::ReadError;
+use semel_store::named_effects::{self, NamedBegun, NamedReport, Reporter};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::{Name, run};
+use super::{Name, done, run};
 use crate::world::World;
 
 /// Writes a notice of a run as its transition would.
@@ -116,6 +117,50 @@ async fn a_hold_whose_token_its_run_does_not_know_is_freed_unless_it_is_newer() 
 
     assert!(matches!(report, NamedReport::Late(_)), "{report:?}");
     assert_eq!(name.state().await?, Some(NamedEffectState::Pending));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_amended_result_is_reused_from_then_on() -> Result<()> {
+    let world = World::start().await?;
+    let name = Name::new(&world, "charge:o-1")?;
+    let hold = name.first(run(1), "a").await?;
+    named_effects::done(
+        name.cell(),
+        name.hold(hold.token, Reporter::Run),
+        &done("x"),
+    )
+    .await?;
+    note(&name, 1, 9, Some(hold.token), "amended").await?;
+
+    assert_eq!(deliver(&name, 1).await?, 1);
+
+    let NamedBegun::Done(view) = name.begin(run(2), "a").await? else {
+        anyhow::bail!("not done");
+    };
+    assert_eq!(view.result, Some(serde_json::json!(7)));
+    assert_eq!(view.external_id.as_deref(), Some("ch_7"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_notice_with_a_word_of_a_later_build_frees_nothing() -> Result<()> {
+    let world = World::start().await?;
+    let name = Name::new(&world, "charge:o-1")?;
+    let hold = name.first(run(1), "a").await?;
+    let client = world.connect().await?;
+    let constraint =
+        "ALTER TABLE named_effect_notices DROP CONSTRAINT named_effect_notices_outcome_check";
+    client.batch_execute(constraint).await?;
+    note(&name, 1, 3, Some(hold.token), "transferred").await?;
+    let run = RunId::from_uuid(Uuid::from_u128(1));
+
+    let read = named_effects::list_notices(world.cell.of(run), run, name.id).await;
+
+    let Err(ReadError::Unreadable(what)) = read else {
+        anyhow::bail!("{read:?}");
+    };
+    assert!(what.contains("transferred"), "{what}");
     Ok(())
 }
 

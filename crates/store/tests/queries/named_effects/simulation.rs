@@ -42,6 +42,8 @@ struct Model {
     heartbeat: u64,
     expires: u64,
     by_operator: bool,
+    /// Whether the hold began while its own doubt stood.
+    doubted: bool,
     now: u64,
     /// Every token, with its holder.
     given: Vec<(i64, usize)>,
@@ -59,6 +61,7 @@ impl Model {
             heartbeat: 0,
             expires: u64::MAX,
             by_operator: false,
+            doubted: false,
             now: 0,
             given: Vec::new(),
         }
@@ -81,7 +84,8 @@ impl Model {
         let agreed = is_retry(holder) && is_retry(self.holder) && self.request == Some(request);
         let gone = self.heartbeat + LEASE.as_millis() / 1_000 + 60 <= self.now;
         match self.state {
-            State::Absent | State::Failed => true,
+            State::Absent => true,
+            State::Failed => !own || is_run(holder),
             State::Pending => own,
             State::InDoubt => (own && is_run(holder)) || (!own && agreed && gone),
             State::Done => false,
@@ -106,6 +110,7 @@ impl Model {
             );
             self.given.push((token, holder));
         }
+        self.doubted = own && (self.state == State::InDoubt || self.doubted);
         if self.state != State::InDoubt {
             self.request = Some(request);
         }
@@ -199,6 +204,7 @@ impl Game<'_> {
                 assert_eq!(hold.generation, self.model.generation);
             }
             (NamedBegun::Done(_), State::Done)
+            | (NamedBegun::Over(_), State::Failed)
             | (NamedBegun::Held(_), State::Pending)
             | (NamedBegun::InDoubt(_), State::InDoubt) => {}
             (begun, _) => panic!("{begun:?} {:?}", self.model),
@@ -259,7 +265,7 @@ impl Game<'_> {
         Ok(())
     }
 
-    /// An operator settles, or redoes what is done; a run frees its hold or cannot tell.
+    /// An operator settles, or redoes what is done; a holder frees its hold.
     async fn operate(&mut self) -> Result<()> {
         let (token, name) = (self.token(), &self.name);
         let model = &mut self.model;
@@ -307,7 +313,8 @@ impl Game<'_> {
                 }
             }
             _ => {
-                let report = named_effects::free(name.cell(), NAMESPACE, name.id, token).await?;
+                let own = name.own(token).await?;
+                let report = named_effects::free(name.cell(), own).await?;
                 let valid = valid && model.state == State::Pending;
                 assert_eq!(
                     matches!(report, NamedReport::Recorded(_)),
@@ -315,7 +322,11 @@ impl Game<'_> {
                     "{model:?}"
                 );
                 if valid {
-                    (model.state, model.lease_until) = (State::Absent, None);
+                    model.lease_until = None;
+                    model.state = match model.doubted {
+                        true => State::InDoubt,
+                        false => State::Absent,
+                    };
                 }
             }
         }

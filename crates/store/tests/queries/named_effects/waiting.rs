@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use semel_model::{EffectScope, NamedEffectState, RunId, SessionId};
 use semel_store::claims;
 use semel_store::named_effects::{
-    self, NamedBegun, NamedEffectFilter, NamedHolder, NamedReport, NamedResult,
+    self, NamedBegun, NamedEffectFilter, NamedHolder, NamedReport, NamedResult, Reporter,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -21,8 +21,8 @@ async fn runs_wait_behind_a_holder_and_none_is_left_behind() -> Result<()> {
         name.begin(run(2), "a").await?,
         NamedBegun::Held(_)
     ));
-    let doubted =
-        named_effects::doubt(name.cell(), NAMESPACE, name.id, hold.token, &json!({})).await?;
+    let own = name.hold(hold.token, Reporter::Run);
+    let doubted = named_effects::doubt(name.cell(), own, &json!({})).await?;
     assert!(matches!(doubted, NamedReport::Recorded(_)));
     assert!(matches!(
         name.begin(run(3), "a").await?,
@@ -31,19 +31,19 @@ async fn runs_wait_behind_a_holder_and_none_is_left_behind() -> Result<()> {
     // A run settles its own doubt, and begins again if it may.
     assert_eq!(name.first(run(1), "a").await?.token, hold.token);
 
-    let freed = named_effects::free(name.cell(), NAMESPACE, name.id, hold.token).await?;
-    let NamedReport::Recorded(waiters) = freed else {
-        bail!("{freed:?}");
+    let failed = name.fail(hold.token).await?;
+    let NamedReport::Recorded(waiters) = failed else {
+        bail!("{failed:?}");
     };
     assert_eq!(waiters.len(), 2);
-    let left = named_effects::list_left_behind(world.cell.every()).await?;
+    let (left, _) = named_effects::list_left_behind(world.cell.every(), None).await?;
     assert_eq!(
         left.len(),
         2,
         "a server that dies now leaves them to the repair"
     );
     let next = name.first(run(2), "a").await?;
-    assert_eq!(next.key, hold.key, "nothing was sent");
+    assert_eq!(next.key, hold.key, "nothing happened");
     assert!(matches!(
         name.begin(run(3), "a").await?,
         NamedBegun::Held(_)
@@ -116,7 +116,8 @@ async fn a_result_of_any_shape_comes_back() -> Result<()> {
         external_id: None,
     };
     for _ in 0..2 {
-        named_effects::done(name.cell(), NAMESPACE, name.id, hold.token, &happened).await?;
+        let own = name.hold(hold.token, Reporter::Script);
+        named_effects::done(name.cell(), own, &happened).await?;
     }
     let found = named_effects::find(name.cell(), NAMESPACE, name.id).await?;
     assert_eq!(found.and_then(|view| view.result), Some(result));
@@ -148,14 +149,57 @@ async fn a_run_in_a_workers_hands_is_woken_later() -> Result<()> {
         bail!("not recorded");
     };
 
-    let awake = named_effects::wake(world.cell.every(), waiters).await?;
+    let (awake, busy) = named_effects::wake(world.cell.every(), waiters).await?;
     named_effects::woken(name.cell(), name.id, &awake).await?;
+    named_effects::put_back(name.cell(), name.id, &busy).await?;
 
     let runs = |waiters: &[named_effects::NamedEffectWaiter]| -> Vec<RunId> {
         waiters.iter().map(|it| it.run).collect()
     };
     assert_eq!(runs(&awake), [asleep]);
-    let left = named_effects::list_left_behind(world.cell.every()).await?;
+    let (left, _) = named_effects::list_left_behind(world.cell.every(), None).await?;
     assert_eq!(runs(&left), [held]);
+    assert!(left[0].since > busy[0].since, "it goes behind the others");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_free_name_wakes_its_oldest_waiters_and_a_done_one_all_and_none_is_stranded() -> Result<()>
+{
+    let world = World::start().await?;
+    let name = Name::new(&world, "charge:o-1")?;
+    let hold = name.first(script(1), "a").await?;
+    for number in 10..30 {
+        name.begin(run(number), "a").await?;
+    }
+    let number = |waiter: &named_effects::NamedEffectWaiter| waiter.run.as_uuid().as_u128();
+
+    let NamedReport::Recorded(few) = name.fail(hold.token).await? else {
+        bail!("not recorded");
+    };
+    let mut left = Vec::new();
+    // Those that are woken are gone: the repair takes the next ones, until none is left.
+    loop {
+        let (next, page) = named_effects::list_left_behind(world.cell.every(), None).await?;
+        assert_eq!(page, None, "one page");
+        if next.is_empty() {
+            break;
+        }
+        assert!(next.len() <= 3, "{}", next.len());
+        let (woken, _) = named_effects::wake(world.cell.every(), next).await?;
+        named_effects::woken(name.cell(), name.id, &woken).await?;
+        left.extend(woken.iter().map(number));
+    }
+    let next = name.first(script(2), "a").await?;
+    for number in 10..30 {
+        name.begin(run(number), "a").await?;
+    }
+    let NamedReport::Recorded(all) = name.done(next.token, "x").await? else {
+        bail!("not recorded");
+    };
+
+    assert_eq!(few.iter().map(number).collect::<Vec<_>>(), [10, 11, 12]);
+    assert_eq!(left, (10..30).collect::<Vec<u128>>());
+    assert_eq!(all.len(), 20);
     Ok(())
 }

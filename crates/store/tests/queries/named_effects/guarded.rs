@@ -1,0 +1,120 @@
+//! What no report, no late begin and no time may do to a named effect.
+
+use anyhow::{Context, Result};
+use semel_model::NamedEffectState;
+use semel_store::named_effects::{self, NamedBegun, NamedReport, Reporter};
+use serde_json::json;
+
+use super::{NAMESPACE, Name, done, run, script};
+use crate::world::World;
+
+#[tokio::test]
+async fn a_process_that_learns_the_token_of_a_run_can_report_nothing_under_it() -> Result<()> {
+    let world = World::start().await?;
+    let name = Name::new(&world, "charge:o-1")?;
+    let token = name.first(run(1), "a").await?.token;
+    let (stolen, fault) = (name.hold(token, Reporter::Script), json!({ "code": "no" }));
+    let own = name.hold(token, Reporter::Run);
+
+    for state in [NamedEffectState::Pending, NamedEffectState::InDoubt] {
+        let reports = [
+            named_effects::done(name.cell(), stolen, &done("x")).await?,
+            named_effects::fail(name.cell(), stolen, &fault).await?,
+            named_effects::free(name.cell(), stolen).await?,
+            named_effects::doubt(name.cell(), stolen, &fault).await?,
+        ];
+        let late = |it: &NamedReport| matches!(it, NamedReport::Late(_));
+        assert!(reports.iter().all(late), "{reports:?}");
+        let view = named_effects::find(name.cell(), NAMESPACE, name.id).await?;
+        let view = view.context("a view")?;
+        assert_eq!((view.state, view.note), (state, None));
+        named_effects::doubt(name.cell(), own, &fault).await?;
+    }
+    named_effects::done(name.cell(), own, &done("x")).await?;
+    let repeat = named_effects::done(name.cell(), stolen, &done("x")).await?;
+
+    assert!(matches!(repeat, NamedReport::Late(_)), "{repeat:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hold_that_began_in_doubt_is_in_doubt_again_when_it_is_freed() -> Result<()> {
+    let world = World::start().await?;
+    let name = Name::new(&world, "charge:o-1")?;
+    let token = name.first(run(1), "a").await?.token;
+    let (own, fault) = (name.hold(token, Reporter::Run), json!({ "code": "lost" }));
+    named_effects::doubt(name.cell(), own, &fault).await?;
+
+    // A worker that was paused begins, twice, and the repair frees its hold; then a run frees one.
+    for by_repair in [true, false] {
+        assert_eq!(name.first(run(1), "a").await?.token, token);
+        assert_eq!(name.first(run(1), "a").await?.token, token);
+        name.pass(61).await?;
+        let holds = named_effects::list_old_holds(world.cell.every(), None).await?;
+        let freed = match by_repair {
+            true => named_effects::free_old_hold(name.cell(), &holds[0]).await?,
+            false => named_effects::free(name.cell(), own).await?,
+        };
+        assert!(matches!(freed, NamedReport::Recorded(_)), "{freed:?}");
+        let view = named_effects::find(name.cell(), NAMESPACE, name.id).await?;
+        let view = view.context("a view")?;
+        assert_eq!(view.state, NamedEffectState::InDoubt);
+        assert_eq!(view.fault, Some(fault.clone()), "why it is in doubt");
+        let other = name.begin(run(2), "a").await?;
+        assert!(matches!(other, NamedBegun::InDoubt(_)), "{other:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_begin_that_comes_after_its_own_failure_begins_nothing() -> Result<()> {
+    let world = World::start().await?;
+    let name = Name::new(&world, "charge:o-1")?;
+    let hold = name.first(script(1), "a").await?;
+    name.fail(hold.token).await?;
+
+    let late = name.begin(script(1), "a").await?;
+
+    assert!(matches!(late, NamedBegun::Over(_)), "{late:?}");
+    assert_eq!(name.state().await?, Some(NamedEffectState::Failed));
+    let next = name.first(script(2), "a").await?;
+    name.fail(next.token).await?;
+    let run_again = name.first(run(7), "a").await?;
+    name.fail(run_again.token).await?;
+    let resumed = name.first(run(7), "a").await?;
+    assert!(resumed.token > run_again.token, "a run may be resumed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_generation_is_never_used_twice_and_what_was_never_used_is_removed() -> Result<()> {
+    let world = World::start().await?;
+    let (used, freed) = (Name::new(&world, "used")?, Name::new(&world, "freed")?);
+    let hold = used.first(script(1), "a").await?;
+    used.done(hold.token, "x").await?;
+    let free = freed.first(run(1), "a").await?;
+    let own = freed.hold(free.token, Reporter::Run);
+    named_effects::free(freed.cell(), own).await?;
+    used.pass(3_601).await?;
+    for _ in 0..2 {
+        named_effects::expire(world.cell.every()).await?;
+        used.pass(31 * 86_400).await?;
+    }
+    let client = world.connect().await?;
+    let rows = client.query("SELECT id FROM named_effects", &[]).await?;
+    let kept: Vec<uuid::Uuid> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(kept, [*used.id.as_uuid()]);
+
+    let (next, first) = (
+        used.first(script(2), "a").await?,
+        freed.first(run(2), "a").await?,
+    );
+
+    assert_eq!((next.generation, first.generation), (1, 0));
+    assert!(next.token > hold.token && first.token > free.token);
+    assert!(matches!(
+        used.done(hold.token, "late").await?,
+        NamedReport::Late(_)
+    ));
+    Ok(())
+}
