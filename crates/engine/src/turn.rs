@@ -57,6 +57,7 @@ pub(crate) mod parent_state;
 mod pending_write;
 mod perform;
 mod reads;
+pub(crate) mod sent;
 mod stuck;
 pub(crate) mod take;
 mod unreadable;

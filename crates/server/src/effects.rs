@@ -267,6 +267,7 @@ impl From<SettleError> for ApiError {
             }
             SettleError::ResultNeeded(detail) => Self::new(Code::ResultNeeded, detail),
             SettleError::NotAmendable(detail) => Self::new(Code::NotAmendable, detail),
+            SettleError::Invalid(detail) => Self::new(Code::BodyInvalid, detail),
             SettleError::Reason(error) => error.into(),
             SettleError::Busy => Self::busy(),
             SettleError::Inconsistent(_) => Self::new(Code::JournalInconsistent, error.to_string()),

@@ -232,6 +232,7 @@ mod tests {
                 SettleError::TooSoon { retry_in },
                 SettleError::ResultNeeded(text()),
                 SettleError::NotAmendable(text()),
+                SettleError::Invalid(text()),
                 SettleError::Reason(ReasonError::ZeroByte),
                 SettleError::Busy,
                 SettleError::Inconsistent(misfit()),

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use semel_flow::Flow;
 use semel_model::effect::{ConfirmedBy, EffectState};
-use semel_model::event::{Event, ResultAmendment};
+use semel_model::event::{Event, NameEvent, ResultAmendment};
 use semel_model::{EffectId, RunId, run};
+use semel_store::named_effects::{NameNotice, NameOutcome, NamedResult};
 use semel_store::runs::{Amended, RunView};
 use semel_store::{effects, flows, journal, runs};
 use serde_json::Value;
@@ -18,6 +19,7 @@ use super::operator_result::derive_id;
 use super::settle::SettleError;
 use crate::commands::connection::Actor;
 use crate::runtime::Runtime;
+use crate::turn::notice;
 
 /// The corrected result of an effect.
 #[derive(Clone, Debug)]
@@ -63,12 +65,13 @@ impl Runtime {
             let unread = |_| not("its journal cannot be read by this build".to_owned());
             happened.extend(events.map_err(unread)?);
         }
-        is_unused(&flow, &view.step, &happened)?;
+        let step = view.step;
+        is_unused(&flow, &step, &happened)?;
         let external_id = amendment.external_id.clone();
-        let external_id = external_id.or_else(|| derive_id(&flow, &view.step, &amendment.result));
+        let external_id = external_id.or_else(|| derive_id(&flow, &step, &amendment.result));
         let events = [
             Event::Amended(ResultAmendment {
-                step: view.step,
+                step: step.clone(),
                 external_id: external_id.clone(),
                 result: amendment.result.clone(),
             }),
@@ -79,18 +82,32 @@ impl Runtime {
             },
         ];
         let last = lines.last().map_or(0, |line| line.seq);
+        let corrected = NamedResult {
+            result: Some(amendment.result.clone()),
+            external_id: external_id.clone(),
+        };
+        let notice = name_notice(&step, &happened, corrected);
         let amended = Amended {
             run: run.id,
             effect,
             external_id: external_id.as_deref(),
             seq: last,
             keep: flow.keep,
+            namespace_id: by.namespace_id,
+            notice: notice.as_ref(),
         };
         let act = act.about(run.id);
         let done = runs::amend(cell.of(amended.run), &amended, &events, &act).await;
         match done? {
             true => {
                 self.signals.wake.notify_one();
+                // It is committed: what is not delivered now, name repair delivers.
+                if let Some(notice) = notice
+                    && let Err(error) = notice::deliver(self, run.id, notice.name, "").await
+                {
+                    tracing::warn!(%error, run.id = %run.id,
+                        "failed to update a named effect; name repair retries");
+                }
                 Ok(run.id)
             }
             false => Err(SettleError::Busy),
@@ -110,6 +127,35 @@ impl Runtime {
         semel_flow::load(&release.source)
             .ok_or_else(|| not("the run's release cannot be read by this build".to_owned()))
     }
+}
+
+/// What the named effect of a step is told, where the step has a business key under which this run
+/// performed it: other runs reuse the corrected result from then on.
+fn name_notice(step: &str, events: &[Event], corrected: NamedResult) -> Option<NameNotice> {
+    let (mut asked, mut hold) = (None, None);
+    for event in events {
+        let Event::Named { step: at, named } = event else {
+            continue;
+        };
+        match named {
+            NameEvent::Asked {
+                name, generation, ..
+            } if at == step => (asked, hold) = (Some((*name, *generation)), None),
+            NameEvent::Held { token, .. } if at == step => hold = Some(*token),
+            NameEvent::Asked { .. }
+            | NameEvent::Held { .. }
+            | NameEvent::Waiting { .. }
+            | NameEvent::Reused { .. } => {}
+        }
+    }
+    let ((name, generation), token) = (asked?, hold?);
+    Some(NameNotice {
+        name,
+        step: step.to_owned(),
+        generation,
+        token: Some(token),
+        outcome: NameOutcome::Amended(corrected),
+    })
 }
 
 fn not(why: String) -> SettleError {

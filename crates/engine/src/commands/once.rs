@@ -29,7 +29,8 @@ use crate::unavailable::unavailable_from_store;
 
 mod limits;
 
-use limits::{check_begin, check_result, read_code};
+pub(super) use limits::check_result;
+use limits::{check_begin, read_code};
 
 /// The kind of every effect of a script.
 const KIND: &str = "command";

@@ -2,9 +2,12 @@
 //!
 //! An operator may say at any time that an effect happened: that sends nothing. An operator may say
 //! that it did *not* happen only once its last attempt can no longer land ([`crate::landing`]).
+//!
+//! An effect is named by its id, or by the key that was sent for a step with a business key.
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use semel_model::effect::{EffectState, LedgerEntry};
 use semel_model::event::Event;
 use semel_model::{EffectId, Fault, FaultKind, SeededBug, Span};
@@ -20,6 +23,8 @@ use crate::state::{Current, FoldError, PendingEffect};
 use crate::turn::Turn;
 use crate::turn::command::CommandError;
 use crate::unavailable::unavailable_from_store;
+
+mod named;
 
 /// An operator's answer about an effect in doubt.
 #[derive(Clone, Debug)]
@@ -73,6 +78,9 @@ pub enum SettleError {
     /// What the effect gave cannot be corrected.
     #[error("{0}")]
     NotAmendable(String),
+    /// What was said does not fit the effect, or cannot be stored.
+    #[error("{0}")]
+    Invalid(String),
     /// The reason cannot be recorded; nothing was done.
     #[error(transparent)]
     Reason(#[from] ReasonError),
@@ -96,6 +104,7 @@ impl SettleError {
             Self::TooSoon { .. } => "settle-too-soon",
             Self::ResultNeeded(_) => "result-needed",
             Self::NotAmendable(_) => "not-amendable",
+            Self::Invalid(_) => "body-invalid",
             Self::Reason(error) => error.code(),
             Self::Busy => "run-busy",
             Self::Inconsistent(_) => "journal-inconsistent",
@@ -124,14 +133,13 @@ impl From<CommandError> for SettleError {
 
 impl Settlement {
     /// The act, ready to be recorded.
-    fn act(&self, by: Actor<'_>, view: &EffectView) -> Result<AuditEntry, ReasonError> {
+    fn act(&self, by: Actor<'_>, effect: EffectId) -> Result<AuditEntry, ReasonError> {
         let (action, reason) = match self {
             Self::Happened { reason, .. } => ("doubt.settle happened", reason),
             Self::DidNotHappen { reason } => ("doubt.settle did-not-happen", reason),
             Self::Fail { reason } => ("doubt.settle fail", reason),
         };
-        let act = by.act(action, &view.id.to_string());
-        act.about(view.run).because(reason)
+        by.act(action, &effect.to_string()).because(reason)
     }
 }
 
@@ -159,20 +167,22 @@ impl Runtime {
         settlement: Settlement,
         actor: &str,
     ) -> Result<(), SettleError> {
-        let view = effects::find(self.cell.of(effect), namespace_id, effect)
-            .await?
-            .ok_or(SettleError::Unknown)?;
+        let found = effects::find(self.cell.of(effect), namespace_id, effect).await?;
+        let by = Actor {
+            namespace_id,
+            actor,
+        };
+        let Some(view) = found else {
+            let subject = (effect, looked_at);
+            return Box::pin(self.settle_name(by, subject, settlement)).await;
+        };
         if view.state != EffectState::InDoubt {
             return Err(SettleError::NotInDoubt { state: view.state });
         }
         if looked_at.is_some_and(|attempt| attempt != view.attempt) {
             return Err(SettleError::TriedAgain);
         }
-        let by = Actor {
-            namespace_id,
-            actor,
-        };
-        let act = settlement.act(by, &view)?;
+        let act = settlement.act(by, view.id)?.about(view.run);
         let turn = self.take(view.run).await?;
         let event = match self.judge(&turn, &view, &settlement) {
             Ok(event) => event,
@@ -242,7 +252,11 @@ impl Runtime {
         let claimed_by = view.settled_at.unwrap_or(pending.intended_at);
         let times = (pending.intended_at, claimed_by);
         let landing = self.landing();
-        let over = landing.after(&pending.request, connection, times);
+        self.may_deny_from(landing.after(&pending.request, connection, times))
+    }
+
+    /// Refuses to say before a time that an effect did not happen.
+    fn may_deny_from(self: &Arc<Self>, over: Timestamp) -> Result<(), SettleError> {
         match span_between(self.clock.now(), over) {
             left if left.as_millis() > 0 && !SeededBug::SettledTooSoon.is_seeded() => {
                 Err(SettleError::TooSoon { retry_in: left })

@@ -13,16 +13,16 @@ use semel_model::event::{Event, NameEvent, NameHolder};
 use semel_model::request::StepRequest;
 use semel_model::run::StopReason;
 use semel_model::storable::excerpt;
-use semel_model::{EffectName, Fault, NamedEffectId, RunId};
+use semel_model::{EffectName, Fault, NamedEffectId};
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
-use semel_store::journal::{self, LeaseChange};
+use semel_store::journal::LeaseChange;
 use semel_store::named_effects::{
     self as names, HolderView, NamedBegin, NamedBegun, NamedEffectView, NamedHold, NamedHolder,
     ReportedHold, Reporter,
 };
-use semel_store::runs::{self, Stage};
+use semel_store::runs::Stage;
 
-use super::{Turn, TurnError, notice, unsure};
+use super::{Turn, TurnError, notice, sent, unsure};
 use crate::decide::{NameRequest, in_doubt_elsewhere};
 use crate::state::{Current, NameStanding};
 
@@ -226,9 +226,11 @@ impl Turn {
         let until = self.name_deadline(&asked.step);
         if until.is_some_and(|until| self.runtime.clock.now() >= until) {
             let message = format!(
-                "{behind} has the key {}, and the time of `retry.within` is over; settle that run, \
-                 then semel run resume {}",
-                asked.key, self.run
+                "{behind} has the key {}, and the time of `retry.within` is over; {}, then semel run \
+                 resume {}",
+                asked.key,
+                way_out(view, in_doubt),
+                self.run
             );
             let fault = Fault::passing("key-held", message);
             self.stop_run(StopReason::NeedsReview, fault).await?;
@@ -273,31 +275,10 @@ impl Turn {
         let HolderView::Run { run, step, .. } = &view.holder else {
             return Ok("a command".to_owned());
         };
-        let sent = self.sent_by(*run, step).await?;
-        Ok(sent.map_or_else(|| "no longer known".to_owned(), |it| shown(&it)))
-    }
-
-    async fn sent_by(&self, run: RunId, step: &str) -> Result<Option<StepRequest>, TurnError> {
-        let (cell, namespace_id) = (self.runtime.cell.of(run), self.release.namespace_id);
-        let found = runs::find_release(cell, namespace_id, run).await;
-        let Some((_, partition_date)) = found.map_err(unsure)? else {
-            return Ok(None);
-        };
-        let rows = journal::read(self.runtime.cell.of(run), partition_date, run).await;
-        let rows = rows.map_err(unsure)?;
-        let mut sent = None;
-        for event in rows.iter().flat_map(|row| row.read().unwrap_or_default()) {
-            if let Event::Intended {
-                step: at,
-                request: Some(request),
-                ..
-            } = event
-                && at == step
-            {
-                sent = Some(*request);
-            }
-        }
-        Ok(sent)
+        let sent = sent::request_of(&self.runtime, self.release.namespace_id, *run, step).await;
+        Ok(sent
+            .map_err(unsure)?
+            .map_or_else(|| "no longer known".to_owned(), |it| shown(&it)))
     }
 
     /// Tells named effects what the run came to, now that it is committed. What this process does
@@ -321,6 +302,23 @@ fn holder(view: &NamedEffectView) -> NameHolder {
     match &view.holder {
         HolderView::Run { run, .. } => NameHolder::Run(*run),
         HolderView::Script { name, .. } => NameHolder::Script(name.clone()),
+    }
+}
+
+/// What an operator does about a key that another holder has.
+fn way_out(view: &NamedEffectView, in_doubt: bool) -> String {
+    let key = view.key();
+    match (&view.holder, in_doubt) {
+        (_, true) => format!(
+            "check the destination for {key} and record what you found, semel doubt settle {key} \
+             --happened (or --did-not-happen) --reason …"
+        ),
+        (HolderView::Run { run, .. }, false) => {
+            format!("see what it waits for, semel run show {run}")
+        }
+        (HolderView::Script { .. }, false) => {
+            format!("see when it was last heard of, semel once show {key}")
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use semel_testkit::peer::Behaviour;
 
 use crate::world::{World, soon};
 
+mod settling;
 mod waiting;
 
 const CHARGE: &str = "\x20 - id: charge\n    key: '\"charge:\" + input.order'\n    \

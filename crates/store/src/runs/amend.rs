@@ -1,5 +1,5 @@
 //! Correcting the result that an operator gave for an effect. The correction, the resumption of the
-//! run and the audit record are one commit.
+//! run, the audit record and what the named effect is told are one commit.
 
 use semel_model::event::Event;
 use semel_model::storable::indexed;
@@ -9,6 +9,7 @@ use super::reopen::REOPEN;
 use crate::audit::{self, AuditEntry};
 use crate::cell::{ReadError, SlotCell};
 use crate::journal::to_text;
+use crate::named_effects::{NOTE, NameNotice, NoticeOrigin, NoticeRows};
 
 /// The part of [`REOPEN`] for a run that is stopped and that no worker holds.
 pub(super) const UNPARK: &str = "
@@ -51,6 +52,10 @@ pub struct Amended<'a> {
     pub seq: i32,
     /// How long a key that was free is held again.
     pub keep: Span,
+    /// The namespace that owns the run.
+    pub namespace_id: i32,
+    /// What the named effect is told, where the step has a business key.
+    pub notice: Option<&'a NameNotice>,
 }
 
 /// Corrects the result of an effect, with the events that say so, and resumes its run. False if the
@@ -67,6 +72,8 @@ pub async fn amend(
         external_id,
         seq,
         keep,
+        namespace_id,
+        notice,
     } = amended;
     let external_id = external_id.map(indexed);
     let secs = keep.as_millis() as f64 / 1e3;
@@ -85,6 +92,18 @@ pub async fn amend(
     if freed.get::<_, i64>(0) == 0 || tx.execute(EXTERNAL_ID, &values).await? == 0 {
         tx.rollback().await?;
         return Ok(false);
+    }
+    let mut notices = NoticeRows::default();
+    if let Some(notice) = notice {
+        let origin = NoticeOrigin {
+            run: *run,
+            seq: written,
+            namespace_id: *namespace_id,
+        };
+        notices.push(origin, notice);
+    }
+    if let Some(values) = notices.values() {
+        tx.execute(NOTE, &values).await?;
     }
     audit::append(&tx, act).await?;
     tx.commit().await?;

@@ -1,7 +1,8 @@
 //! `semel doubt settle`: an operator's decision on an effect in doubt.
 
-use semel_api::types::{JournalEvent, Settle, Verdict};
-use semel_model::EffectId;
+use semel_api::types::{Effect, JournalEvent, Settle, Verdict};
+use semel_api::{Client, ClientError, Code};
+use semel_model::{EffectId, HolderId};
 
 use crate::answer::{Answer, Problem};
 use crate::commands::{Repeat, read_json};
@@ -13,6 +14,9 @@ use crate::remote;
 /// Check the destination first: the effect's id is the idempotency key that it was sent. *Did not
 /// happen* is accepted only once nothing of the last attempt can still arrive; then Semel performs
 /// the effect.
+///
+/// The key that was sent for a step with a business key names its effect as well, also once the run
+/// that sent it has ended: the runs that wait for the key continue.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel doubt settle eff_0123… --happened --result '{\"id\":\"inv_77\"}' --reason 'seen in the books'
@@ -20,7 +24,7 @@ use crate::remote;
   semel doubt settle eff_0123… --fail --reason 'customer left'")]
 #[command(group = clap::ArgGroup::new("verdict").required(true))]
 pub(crate) struct Arguments {
-    /// The effect.
+    /// The effect, or the key that was sent.
     effect: EffectId,
     /// It happened: the run continues after it.
     #[arg(long, group = "verdict")]
@@ -60,24 +64,48 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     };
     let client = remote::client(ctx)?;
     let effect = arguments.effect;
-    let found = client.get_effect(effect).await?;
-    // Each doubt is another question: a later attempt's, or one that came back with a resumed run.
-    let journal = client.get_run(found.run).await?.journal;
-    let events = journal.iter().flat_map(|line| &line.events);
-    let of_it = |event: &&JournalEvent| {
-        event.event["event"] == "doubted" && event.event["step"] == *found.step
+    let found = find(&client, effect).await?;
+    // Each doubt is another question: a later attempt's, or one that came back with a resumed run. A
+    // named effect recognises a repeat by itself.
+    let doubts = match &found {
+        Some(found) => count_doubts(&client, found).await?.to_string(),
+        None => HolderId::generate().to_string(),
     };
-    let doubts = events.filter(of_it).count().to_string();
     let asked = serde_json::to_string(&settle).unwrap_or_default();
     let words = ["doubt settle", &effect.to_string(), &doubts, &asked];
     let key = arguments.repeat.key_or(&words);
     let settled = client.settle_effect(effect, &settle, &key).await?.body;
+    let Some(found) = found else {
+        let text = format!("{effect} is settled; runs that wait for its key continue");
+        return Ok(Answer::done(&settled, text).next(format!("semel once show {effect}")));
+    };
     let text = match settled.verdict {
         Verdict::Happened => format!("{effect} happened; its run continues"),
         Verdict::DidNotHappen => format!("{effect} did not happen; Semel performs it now"),
         Verdict::Fail => format!("{effect} stays unknown; its run fails"),
     };
     Ok(Answer::done(&settled, text).next(format!("semel run watch {}", found.run)))
+}
+
+/// Nothing where this is not the effect of one run, but perhaps the key of a named one.
+async fn find(client: &Client, effect: EffectId) -> Result<Option<Effect>, ClientError> {
+    match client.get_effect(effect).await {
+        Ok(found) => Ok(Some(found)),
+        Err(ClientError::Problem(problem)) if problem.code() == Some(Code::EffectNotFound) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// How often the effect was in doubt.
+async fn count_doubts(client: &Client, found: &Effect) -> Result<usize, ClientError> {
+    let journal = client.get_run(found.run).await?.journal;
+    let events = journal.iter().flat_map(|line| &line.events);
+    let of_it = |event: &&JournalEvent| {
+        event.event["event"] == "doubted" && event.event["step"] == *found.step
+    };
+    Ok(events.filter(of_it).count())
 }
 
 const fn verdict(arguments: &Arguments) -> Verdict {

@@ -31,7 +31,10 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     };
     let answer = Answer::done(&found, views::once::detail(&found, ctx.style));
     Ok(match (found.state, found.run) {
-        (NamedEffectState::InDoubt, Some(run)) => answer.next(format!("semel run show {run}")),
+        (NamedEffectState::InDoubt, Some(_)) => answer.next(format!(
+            "semel doubt settle {} --happened (or --did-not-happen) --reason …",
+            found.effect_key
+        )),
         (NamedEffectState::InDoubt, None) => answer.next(format!(
             "{} --happened (or --did-not-happen) --reason …",
             stored::settle_line(&found)

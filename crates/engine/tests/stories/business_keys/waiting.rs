@@ -6,8 +6,10 @@ use anyhow::{Context, Result};
 use semel_engine::Settlement;
 use semel_model::named_effect::{EffectName, EffectScope};
 use semel_model::run::RunState;
-use semel_model::{Fingerprint, NamedEffectState, RunId, Span};
-use semel_store::named_effects::{self, EffectAction, HolderView, NamedBegin, NamedHolder};
+use semel_model::{EffectId, Fingerprint, NamedEffectState, RunId, Span};
+use semel_store::named_effects::{
+    self, EffectAction, HolderView, NamedBegin, NamedBegun, NamedHolder,
+};
 use semel_store::{clock, effects, queue};
 use semel_testkit::peer::Behaviour;
 
@@ -15,7 +17,7 @@ use super::{FIRST, SECOND, becomes, end, id_of, journal_of, named, play, publish
 use crate::world::{World, soon};
 
 /// Waits until a run says that it waits for a name.
-async fn waits(world: &World, run: RunId) -> Result<String> {
+pub(super) async fn waits(world: &World, run: RunId) -> Result<String> {
     soon(async || {
         let journal = journal_of(world, run).await?;
         Ok(journal.contains(r#""what":"waiting""#).then_some(journal))
@@ -128,14 +130,14 @@ async fn a_wait_behind_a_key_ends_with_the_time_of_its_retries() -> Result<()> {
     let fault = stopped.fault.unwrap_or_default();
     assert!(fault.contains("key-held"), "{fault}");
     assert!(fault.contains(&first.to_string()), "{fault}");
+    let key = EffectId::named(id_of("shared", "charge:o-1")?, 0);
+    let line = format!("semel doubt settle {key} ");
+    assert!(fault.contains(&line), "the line to type: {fault}");
     Ok(())
 }
 
-#[tokio::test]
-async fn a_hold_that_a_late_worker_began_for_an_ended_run_is_freed() -> Result<()> {
-    let world = World::start().await?;
-    publish(&world, "story", "namespace", "").await?;
-    let (ended, _) = play(&world, "story", r#"{"id":"0","order":"o-0","cents":5}"#).await?;
+/// What a worker does that was paused before it began the named effect of a run.
+async fn begin_late(world: &World, run: RunId) -> Result<()> {
     let id = id_of("shared", "charge:o-1")?;
     let late = NamedBegin {
         id,
@@ -148,14 +150,24 @@ async fn a_hold_that_a_late_worker_began_for_an_ended_run_is_freed() -> Result<(
         },
         fingerprint: Fingerprint::of(&serde_json::json!(1)),
         holder: NamedHolder::Run {
-            run: ended,
+            run,
             step: "charge".to_owned(),
             item: String::new(),
             generation: 0,
         },
         keep: Span::from_secs(60),
     };
-    named_effects::begin(world.engine.cell().of(id), &late).await?;
+    let begun = named_effects::begin(world.engine.cell().of(id), &late).await?;
+    anyhow::ensure!(matches!(begun, NamedBegun::First(_)), "{begun:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hold_that_a_late_worker_began_for_an_ended_run_is_freed() -> Result<()> {
+    let world = World::start().await?;
+    publish(&world, "story", "namespace", "").await?;
+    let (ended, _) = play(&world, "story", r#"{"id":"0","order":"o-0","cents":5}"#).await?;
+    begin_late(&world, ended).await?;
     let run = world.deliver_to("story", FIRST).await?.run;
     waits(&world, run).await?;
 
@@ -164,5 +176,30 @@ async fn a_hold_that_a_late_worker_began_for_an_ended_run_is_freed() -> Result<(
 
     assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(world.peer.count("/plain/").await?.calls, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hold_that_a_late_worker_began_for_a_run_in_doubt_is_in_doubt_again() -> Result<()> {
+    let world = World::start().await?;
+    publish(&world, "story", "namespace", "").await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    let ended = super::settling::given_up(&world).await?;
+    begin_late(&world, ended).await?;
+    becomes(&world, "charge:o-1", Some(NamedEffectState::Pending)).await?;
+    let run = world.deliver_to("story", SECOND).await?.run;
+    waits(&world, run).await?;
+
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(90)).await?;
+    becomes(&world, "charge:o-1", Some(NamedEffectState::InDoubt)).await?;
+
+    let state = world
+        .engine
+        .await_end(run, Duration::from_millis(1))
+        .await?;
+    let state = state.context("a run")?.state;
+    assert_eq!(state, RunState::Active, "it waits for the doubt");
+    assert_eq!(world.peer.count("/plain/").await?.calls, 1);
     Ok(())
 }

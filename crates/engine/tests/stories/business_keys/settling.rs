@@ -1,0 +1,174 @@
+//! Operators settle and correct the effect of a business key.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_engine::{Actor, Amendment, SettleError, Settlement};
+use semel_model::run::RunState;
+use semel_model::{EffectId, NamedEffectState, RunId};
+use semel_store::{clock, effects};
+use semel_testkit::peer::Behaviour;
+use serde_json::{Value, json};
+
+use super::waiting::waits;
+use super::{FIRST, SECOND, becomes, end, id_of, named, play, publish};
+use crate::world::{World, soon};
+
+/// The key that was sent for the first order.
+fn key_sent() -> Result<EffectId> {
+    Ok(EffectId::named(id_of("shared", "charge:o-1")?, 0))
+}
+
+fn happened(result: Option<Value>) -> Settlement {
+    Settlement::Happened {
+        external_id: Some("ch_1".to_owned()),
+        result,
+        reason: "seen".to_owned(),
+    }
+}
+
+fn denied() -> Settlement {
+    Settlement::DidNotHappen {
+        reason: "not there".to_owned(),
+    }
+}
+
+async fn settle(
+    world: &World,
+    effect: EffectId,
+    settlement: Settlement,
+) -> Result<(), SettleError> {
+    let engine = &world.engine;
+    engine
+        .settle(world.namespace_id, effect, settlement, "test")
+        .await
+}
+
+/// A run that failed because an operator gave its doubt up: the key is in doubt.
+pub(super) async fn given_up(world: &World) -> Result<RunId> {
+    let (run, doubt) = play(world, "story", FIRST).await?;
+    anyhow::ensure!(doubt.state == RunState::InDoubt, "{doubt:?}");
+    let cell = world.engine.cell();
+    let doubts = effects::list_doubts(cell.every(), world.namespace_id, 10).await?;
+    let fail = Settlement::Fail {
+        reason: "gone".to_owned(),
+    };
+    settle(world, doubts[0].id, fail).await?;
+    soon(async || {
+        let end = end(world, run).await?;
+        Ok((end.state == RunState::Failed).then_some(()))
+    })
+    .await?;
+    becomes(world, "charge:o-1", Some(NamedEffectState::InDoubt)).await?;
+    Ok(run)
+}
+
+async fn world_in_doubt() -> Result<World> {
+    let world = World::start().await?;
+    let result = "result: steps.charge.external_id\n";
+    publish(&world, "story", "namespace", result).await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    Ok(world)
+}
+
+#[tokio::test]
+async fn a_doubt_whose_run_has_ended_is_settled_by_the_key_that_was_sent() -> Result<()> {
+    let world = world_in_doubt().await?;
+    given_up(&world).await?;
+    let second = world.deliver_to("story", SECOND).await?.run;
+    waits(&world, second).await?;
+    let key = key_sent()?;
+
+    let bare = settle(&world, key, happened(None)).await;
+    let early = settle(&world, key, denied()).await;
+    for _ in 0..2 {
+        settle(&world, key, happened(Some(json!({ "id": "ch_1" })))).await?;
+    }
+    let reused = end(&world, second).await?;
+    let contrary = settle(&world, key, denied()).await;
+
+    assert!(
+        matches!(bare, Err(SettleError::ResultNeeded(_))),
+        "{bare:?}"
+    );
+    assert!(
+        matches!(early, Err(SettleError::TooSoon { .. })),
+        "{early:?}"
+    );
+    assert_eq!(reused.state, RunState::Succeeded, "{reused:?}");
+    assert_eq!(reused.result.as_deref(), Some("\"ch_1\""));
+    assert!(contrary.is_err());
+    assert_eq!(world.peer.count("/plain/").await?.calls, 1);
+    let client = world.engine.cell().reader().await?;
+    let acts = "SELECT count(*) FROM audit WHERE subject = $1";
+    let acts: i64 = client.query_one(acts, &[&key.to_string()]).await?.get(0);
+    assert_eq!(acts, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_did_not_happen_in_an_ended_run_is_performed_by_the_next() -> Result<()> {
+    let world = world_in_doubt().await?;
+    given_up(&world).await?;
+    let second = world.deliver_to("story", SECOND).await?.run;
+    waits(&world, second).await?;
+
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(600)).await?;
+    soon(async || match settle(&world, key_sent()?, denied()).await {
+        Ok(()) => Ok(Some(())),
+        Err(SettleError::TooSoon { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    })
+    .await?;
+    let performed = end(&world, second).await?;
+
+    assert_eq!(performed.state, RunState::Succeeded, "{performed:?}");
+    assert_eq!(world.peer.count("/plain/").await?.calls, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_stands_at_its_doubt_is_settled_by_the_key_that_was_sent() -> Result<()> {
+    let world = world_in_doubt().await?;
+    let (run, doubt) = play(&world, "story", FIRST).await?;
+
+    settle(&world, key_sent()?, happened(Some(json!({ "id": "ch_1" })))).await?;
+    let end = end(&world, run).await?;
+
+    assert_eq!(doubt.state, RunState::InDoubt, "{doubt:?}");
+    assert_eq!(end.state, RunState::Succeeded, "the run says so itself");
+    becomes(&world, "charge:o-1", Some(NamedEffectState::Done)).await
+}
+
+#[tokio::test]
+async fn an_amended_result_reaches_the_other_runs_of_its_key() -> Result<()> {
+    let world = World::start().await?;
+    let over = "\x20 - { id: over, fail: { code: over, message: 'no more' } }\n";
+    publish(&world, "story", "namespace", over).await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    let (run, _) = play(&world, "story", FIRST).await?;
+    let wrong = happened(Some(json!({ "id": "wrong" })));
+    settle(&world, key_sent()?, wrong).await?;
+    end(&world, run).await?;
+    becomes(&world, "charge:o-1", Some(NamedEffectState::Done)).await?;
+    let own = EffectId::derive(run, "charge", "", 0);
+
+    let amendment = Amendment {
+        external_id: Some("ch_2".to_owned()),
+        result: json!({ "id": "right" }),
+        reason: "misread".to_owned(),
+    };
+    let by = Actor {
+        namespace_id: world.namespace_id,
+        actor: "test",
+    };
+    world.engine.amend(by, own, &amendment).await?;
+
+    let view = named(&world, "shared", "charge:o-1").await?;
+    let view = view.context("a named effect")?;
+    assert_eq!(view.result, Some(json!({ "id": "right" })));
+    assert_eq!(view.external_id.as_deref(), Some("ch_2"));
+    Ok(())
+}
