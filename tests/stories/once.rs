@@ -244,6 +244,45 @@ async fn a_command_that_may_be_repeated_dies_with_its_parent() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_command_that_may_be_repeated_leaves_nothing_behind_when_its_end_is_reported()
+-> Result<()> {
+    let place = Place::open().await?;
+    let retry = ["--on-doubt", "retry", "--failed", "2"];
+
+    let failing = "sleep 300 & echo $! > left; exit 2";
+    place.exits(2, &retry, "a", failing).await?;
+    let left = place.until_noted("left").await?;
+    let line = "sleep 300 & echo $PPID $$ $! > pids; wait";
+    let mut once = place.start(&retry, "b", line)?;
+    let noted = place.until_noted("pids").await?;
+    let pids: Vec<u32> = noted[0].split(' ').flat_map(str::parse).collect();
+    let [supervisor, command, background] = pids[..] else {
+        anyhow::bail!("{noted:?}");
+    };
+    // The supervisor alone is killed, as a system without memory does.
+    kill(supervisor).await?;
+    let status = once.until_exit(PATIENCE).await?;
+
+    assert_eq!(status.code(), Some(4), "{}", once.stderr());
+    let deadline = Instant::now() + PATIENCE;
+    for pid in [left[0].parse()?, command, background] {
+        while is_alive(pid) {
+            ensure!(Instant::now() < deadline, "{pid} is alive");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    Ok(())
+}
+
+async fn kill(pid: u32) -> Result<()> {
+    let kill = tokio::process::Command::new("kill")
+        .args(["-KILL", &pid.to_string()])
+        .status();
+    ensure!(kill.await?.success(), "{pid} is not killed");
+    Ok(())
+}
+
 /// Whether a process runs; one that is a zombie does not.
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

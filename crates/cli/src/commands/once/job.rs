@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::FailedCodes;
 use super::lease::Lease;
-use super::process::{Group, Process};
+use super::process::{Group, KILL, Process};
 use super::report::Ending;
 use super::signals::Signals;
 use super::stored::{self, Written};
@@ -30,7 +30,6 @@ const NOT_STARTED: u8 = 127;
 const KILL_AFTER_MAX: Duration = Duration::from_secs(5);
 
 const TERM: i32 = 15;
-const KILL: i32 = 9;
 
 /// A hold on a key, and what it is for.
 pub(super) struct Job {

@@ -18,6 +18,9 @@ use crate::output::{Reader, Stdout};
 /// its stdout still.
 const DRAIN: Duration = Duration::from_secs(5);
 
+/// The signal that ends a process whatever it does.
+pub(super) const KILL: i32 = 9;
+
 /// The command's process group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group(Option<Pid>);
@@ -37,6 +40,8 @@ pub(super) struct Process {
     stdout: Option<ChildStdout>,
     /// Whether what it writes is shown at once.
     shown: bool,
+    /// Whether nothing of it may be left once it has ended.
+    supervised: bool,
 }
 
 impl Process {
@@ -72,6 +77,7 @@ impl Process {
             stdout: child.stdout.take(),
             child,
             shown: reader == Reader::Person,
+            supervised,
         })
     }
 
@@ -81,21 +87,34 @@ impl Process {
         Group(id.and_then(Pid::from_raw))
     }
 
-    /// Waits for its end.
+    /// Waits for its end. What a supervised command leaves in the background is killed, also where
+    /// its supervisor was: another process may run the command again as soon as the end is reported.
     pub(super) async fn end(self) -> (io::Result<ExitStatus>, Written) {
+        let rest = Some(self.group()).filter(|_| self.supervised);
+        let kill_rest = || {
+            if let Some(group) = rest {
+                group.send(KILL);
+            }
+        };
         let Self {
             mut child,
             stdout,
             shown,
+            ..
         } = self;
         let mut written = Written::default();
         let mut reading = Box::pin(read(stdout, shown, &mut written));
         let status = tokio::select! {
             status = child.wait() => {
+                kill_rest();
                 let _ = tokio::time::timeout(DRAIN, &mut reading).await;
                 status
             }
-            () = &mut reading => child.wait().await,
+            () = &mut reading => {
+                let status = child.wait().await;
+                kill_rest();
+                status
+            }
         };
         drop(reading);
         (status, written)

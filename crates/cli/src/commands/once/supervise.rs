@@ -4,7 +4,8 @@
 //! Another process may run the command again once the lease is over, so nothing of the first one may
 //! be left. The system tells the supervisor of its parent's end by a signal; it also looks by itself.
 //! Supervisor and command are one process group, which `semel once` sends signals to: the supervisor
-//! stays until the command has ended, and passes its end on as it was.
+//! stays until the command has ended, and passes its end on as it was. `semel once` then kills what is
+//! left of the group, before it reports; a process that made a session of its own has left the group.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
