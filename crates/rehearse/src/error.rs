@@ -42,6 +42,9 @@ pub enum RehearseError {
     /// A part of the rehearsal has ended by itself: a defect.
     #[error("a process of the rehearsal ended by itself")]
     Stopped,
+    /// Too many rehearsals wait for this server.
+    #[error("too many rehearsals wait for this server: try again later")]
+    Busy,
     /// The cases do not come to rest.
     #[error("the cases do not come to rest: the machine may be too busy, or the flow never ends")]
     Restless,

@@ -52,6 +52,8 @@ pub(crate) struct Setting {
     pub(crate) connections: Vec<StagedConnection>,
     /// The steps that have a probe.
     pub(crate) probed: Arc<BTreeSet<String>>,
+    /// When the rehearsal must be over.
+    pub(crate) deadline: Instant,
     /// The stages of all cases.
     pub(crate) hall: Arc<Hall>,
     /// The process that the last play has left: starting one costs more than most cases.
@@ -148,6 +150,9 @@ impl Play<'_> {
     async fn run(&mut self) -> Result<(), RehearseError> {
         self.cases.iter().for_each(|case| case.open(&self.process));
         for _ in 0..TURNS_MAX {
+            if Instant::now() > self.setting.deadline {
+                return Err(RehearseError::Restless);
+            }
             let pulse = self.rest().await?;
             self.report_progress();
             if self.have_people_answer().await?

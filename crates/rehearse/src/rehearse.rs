@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use semel_engine::event::describe;
@@ -11,6 +11,7 @@ use semel_flow::release::Ask;
 use semel_flow::{CheckContext, Example, Flow, KnownConnection};
 use semel_model::Connection;
 use semel_model::event::Event;
+use semel_model::id::digest;
 use semel_store::rehearsals::{self, StagedConnection, StagedFlow};
 use semel_store::{Cell, migrate};
 use serde::Deserialize as _;
@@ -26,6 +27,9 @@ use crate::verdict;
 
 /// How many cases are played at once.
 const CASES_AT_ONCE: usize = 300;
+
+/// How long a rehearsal may take in all.
+const REHEARSAL_MAX: Duration = Duration::from_secs(600);
 
 /// What is rehearsed.
 #[derive(Clone, Debug)]
@@ -173,6 +177,7 @@ impl Stagehand<'_> {
             connections: self.staged_connections(&mut notes),
             probed: Arc::new(self.probed()),
             hall: Arc::default(),
+            deadline: tokio::time::Instant::now() + REHEARSAL_MAX,
             process: Mutex::default(),
         };
         let plain = self.play_plain(&setting).await?;
@@ -201,8 +206,13 @@ impl Stagehand<'_> {
     ) -> Result<Vec<Played>, RehearseError> {
         let plans = self.select(plain.iter().flat_map(|one| plan::cases(&self.flow, one)))?;
         let total = plans.len();
+        let order = shuffled(total, self.selection.seed);
         let mut played = Vec::with_capacity(total);
-        let mut left = plans.into_iter().peekable();
+        let mut ordered = Vec::with_capacity(total);
+        for place in &order {
+            ordered.push(plans[*place].clone());
+        }
+        let mut left = ordered.into_iter().peekable();
         while left.peek().is_some() {
             let batch: Vec<_> = left.by_ref().take(CASES_AT_ONCE).collect();
             let done_before = played.len();
@@ -213,7 +223,9 @@ impl Stagehand<'_> {
             };
             played.extend(play(setting, &numbered, batch, &report).await?);
         }
-        Ok(played)
+        let mut placed: Vec<_> = order.into_iter().zip(played).collect();
+        placed.sort_by_key(|(place, _)| *place);
+        Ok(placed.into_iter().map(|(_, played)| played).collect())
     }
 
     /// The cases that are asked for, and those that they are compared with.
@@ -330,6 +342,18 @@ impl Stagehand<'_> {
         });
         probed.map(|step| step.id.to_string()).collect()
     }
+}
+
+/// The places of so many cases in an order that the seed decides; for 0, as they are.
+fn shuffled(count: usize, seed: u64) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..count).collect();
+    if seed != 0 {
+        places.sort_by_cached_key(|place| {
+            let words = [seed.to_be_bytes(), (*place as u64).to_be_bytes()].concat();
+            digest("rehearsal order", &[&words])
+        });
+    }
+    places
 }
 
 /// What happened in each example, from the journals of its runs.

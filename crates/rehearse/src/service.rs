@@ -18,12 +18,17 @@ use crate::report::Report;
 /// How often a rehearsal says how far it is.
 const SAY_EVERY: Duration = Duration::from_millis(500);
 
+/// How many rehearsals may wait for a server, the running one among them.
+const WAITING_MAX: usize = 20;
+
 /// The rehearsals of one server.
 #[derive(Clone)]
 pub struct Rehearsals {
     engine: Engine,
     /// One rehearsal runs at a time; others wait here.
     turn: Arc<Semaphore>,
+    /// How many more may wait.
+    room: Arc<Semaphore>,
 }
 
 /// What is asked for.
@@ -50,6 +55,7 @@ impl Rehearsals {
         Self {
             engine,
             turn: Arc::new(Semaphore::new(1)),
+            room: Arc::new(Semaphore::new(WAITING_MAX)),
         }
     }
 
@@ -77,9 +83,18 @@ impl Rehearsals {
             whole: selection.example.is_none() && selection.fault.is_none(),
             asked_by: request.asked_by.clone(),
         };
+        let known = rehearsals::find(cell.home(), request.namespace_id, request.id).await?;
+        if known.is_some() {
+            return Ok(());
+        }
+        let room = self.room.clone().try_acquire_owned();
+        let room = room.map_err(|_| RehearseError::Busy)?;
         if rehearsals::ask(cell.home(), &row).await? {
             let running = self.clone().run(request.id, subject, request.selection);
-            tokio::spawn(running);
+            tokio::spawn(async move {
+                running.await;
+                drop(room);
+            });
         }
         Ok(())
     }

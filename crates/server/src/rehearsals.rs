@@ -72,6 +72,7 @@ impl From<RehearseError> for ApiError {
         match error {
             RehearseError::Invalid(said) => Self::new(Code::FlowInvalid, said),
             RehearseError::Database(error) => error.into(),
+            RehearseError::Busy => Self::new(Code::TooManyRequests, error.to_string()),
             RehearseError::NoExamples
             | RehearseError::UnknownExample(_)
             | RehearseError::UnknownFault(_)

@@ -11,6 +11,20 @@ const ASK: &str = "
     VALUES ($1, $2, $3, $4, $5, $6, $7)
     ON CONFLICT (id) DO NOTHING";
 
+/// Of a flow, the latest ended rehearsals are kept, and of each release the latest whole one.
+const TRIM: &str = "
+    DELETE FROM rehearsals
+     WHERE namespace_id = $1 AND flow = $2 AND ended_at IS NOT NULL
+       AND id NOT IN (SELECT id FROM rehearsals
+                       WHERE namespace_id = $1 AND flow = $2
+                       ORDER BY asked_at DESC LIMIT 50)
+       AND id NOT IN (SELECT DISTINCT ON (r.digest) r.id
+                        FROM rehearsals r
+                        JOIN releases l ON l.digest = r.digest
+                       WHERE r.namespace_id = $1 AND r.flow = $2 AND r.whole
+                         AND r.state IN ('passed', 'violated')
+                       ORDER BY r.digest, r.asked_at DESC)";
+
 const ADVANCE: &str = "
     UPDATE rehearsals
        SET state = 'running', cases_done = $2, cases_total = $3, seen_at = moment()
@@ -40,7 +54,7 @@ const LATEST: &str = "
      WHERE namespace_id = $1 AND flow = $2 AND whole AND state IN ('passed', 'violated')
      ORDER BY digest, asked_at DESC";
 
-pub(crate) const STATEMENTS: &[&str] = &[ASK, ADVANCE, FINISH, FIND, LATEST];
+pub(crate) const STATEMENTS: &[&str] = &[ASK, TRIM, ADVANCE, FINISH, FIND, LATEST];
 
 /// A rehearsal that is asked for.
 #[derive(Clone, Debug)]
@@ -136,6 +150,9 @@ pub async fn ask(cell: HomeCell<'_>, row: &RehearsalRow) -> Result<bool, ReadErr
                 &row.asked_by,
             ],
         )
+        .await?;
+    client
+        .execute(TRIM, &[&row.namespace_id, &row.flow])
         .await?;
     Ok(made == 1)
 }
