@@ -13,14 +13,6 @@ fn keyed() -> Value {
     })
 }
 
-/// A mail service with an API that honours keys.
-fn keyed_mail() -> Value {
-    json!({
-        "to": { "webhook": { "url": "https://mail.example/send", "secret": "mail" } },
-        "idempotency_keys": { "window": "2d" }
-    })
-}
-
 async fn passes(recipe: &str, connections: Value) -> Result<()> {
     let world = World::start().await?;
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recipes");
@@ -80,7 +72,7 @@ async fn remote_build_passes() -> Result<()> {
 
 #[tokio::test]
 async fn renewal_reminders_pass_where_the_mail_service_honours_keys() -> Result<()> {
-    passes("renewal-reminders", json!({ "mail": keyed_mail() })).await
+    passes("renewal-reminders", json!({ "mailer": keyed() })).await
 }
 
 #[tokio::test]

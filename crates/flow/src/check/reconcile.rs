@@ -24,6 +24,13 @@ impl<'t> Check<'_, 't, '_> {
         if let Some(list) = reconcile.map("list") {
             self.reconcile_list(list);
         }
+        if let Some(key) = reconcile.expr("key")
+            && !key.expr.references().iter().any(|path| path.root == "item")
+        {
+            let message = "this key does not read `item`, so all of the list share it";
+            let help = "compute the key that the trigger gives the item, such as `item.id`";
+            self.add(Code::KeyConstant, key.span(), message, help);
+        }
         let (window, keep) = (reconcile.span_of("window"), keep_of(flow));
         if let (Some(window), Some(keep)) = (window, keep)
             && window > keep

@@ -166,6 +166,7 @@ const SENSITIVE: &[&str] = &[
     "PUT /v1/secrets/{name} secret",
     "DELETE /v1/secrets/{name} secret",
     "POST /v1/reconcile/{flow} operate",
+    "PUT /v1/rehearsals/{rehearsal} write",
     "POST /v1/schedules/{flow}/pause operate",
     "POST /v1/schedules/{flow}/resume operate",
     "POST /v1/schedules/{flow}/fire operate",
