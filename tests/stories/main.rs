@@ -13,6 +13,7 @@ mod once;
 mod open_hooks;
 mod recipes;
 mod reconcile;
+mod rehearse;
 mod replay;
 mod schedules;
 mod steps;

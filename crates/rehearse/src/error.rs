@@ -25,10 +25,13 @@ pub enum RehearseError {
     /// The database did not answer.
     #[error(transparent)]
     Database(#[from] ReadError),
-    /// The tables of the rehearsal could not be made.
+    /// The schema of the rehearsal could not be made.
     #[error(
-        "cannot make the tables of the rehearsal: does the database role have the right CREATE on the database?"
+        "cannot create a schema for the rehearsal: the database role needs CREATE on the database (GRANT CREATE ON DATABASE … TO …)"
     )]
+    Create(#[source] ReadError),
+    /// The tables of the rehearsal could not be made.
+    #[error("cannot make the tables of the rehearsal")]
     Schema(#[source] MigrateError),
     /// The engine could not start.
     #[error(transparent)]

@@ -92,7 +92,8 @@ async fn rehearse_here(
     let begun = Instant::now();
     let flow = check(subject)?;
     let examples = select_examples(subject, selection)?;
-    let schema = rehearsals::create_schema(live).await?;
+    let created = rehearsals::create_schema(live).await;
+    let schema = created.map_err(RehearseError::Create)?;
     let stage = Stagehand {
         subject,
         selection,

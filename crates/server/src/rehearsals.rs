@@ -76,6 +76,7 @@ impl From<RehearseError> for ApiError {
             RehearseError::NoExamples
             | RehearseError::UnknownExample(_)
             | RehearseError::UnknownFault(_)
+            | RehearseError::Create(_)
             | RehearseError::Schema(_)
             | RehearseError::Start(_)
             | RehearseError::Secret(_)
