@@ -207,12 +207,8 @@ impl Turn {
                     } else {
                         Stage::Waiting
                     };
-                    return self
-                        .commit(LeaseChange::Return {
-                            due_at: until,
-                            stage,
-                        })
-                        .await;
+                    let due_at = until;
+                    return self.commit(LeaseChange::Return { due_at, stage }).await;
                 }
                 NextAction::Fan => {
                     if let FanOutResult::Sleep = self.fan().await? {
