@@ -36,7 +36,7 @@ const LEASE: &str = "2s";
 const ALL_EVERY: usize = 4;
 
 /// How long a kill is put off while no server holds a run.
-const IDLE_MAX: Duration = Duration::from_secs(1);
+const IDLE_MAX: Duration = Duration::from_secs(3);
 
 /// How many answers the destination loses in a night that opens a month.
 const ANSWERS_LOST: u32 = 2;
@@ -146,17 +146,20 @@ impl Billing {
                 .replace("SCOPE", scope);
             home.publish(&servers[0], flow, &source).await?;
         }
+        let kill_every = Duration::from_millis(size("SEMEL_NIGHT_KILL_MS", 2_000)?);
+        let due = Instant::now().checked_sub(kill_every);
         Ok(Self {
             flows,
             nights: size("SEMEL_NIGHTS", 6)?,
             customers,
-            kill_every: Duration::from_millis(size("SEMEL_NIGHT_KILL_MS", 2_000)?),
+            kill_every,
             home,
             peer,
             client,
             servers,
             chance: Chance::new("the second night"),
-            last_kill: Instant::now(),
+            // The first is due at once, as soon as a server holds a run.
+            last_kill: due.context("a machine that has run for a second")?,
             kills: 0,
             orphans: 0,
         })
