@@ -157,7 +157,7 @@ impl Play<'_> {
             self.report_progress();
             if self.have_people_answer().await?
                 || self.take_over().await?
-                || self.release(FaultClass::AnswerLate).await
+                || self.release(FaultClass::AnswerLate)
             {
                 continue;
             }
@@ -165,7 +165,7 @@ impl Play<'_> {
                 self.jump(by).await?;
                 continue;
             }
-            if !self.release(FaultClass::AnswerVeryLate).await && !self.play_epilogues().await? {
+            if !self.release(FaultClass::AnswerVeryLate) && !self.play_epilogues().await? {
                 return Ok(());
             }
         }
@@ -188,7 +188,8 @@ impl Play<'_> {
             let pulse = pulse.await??;
             let held = usize::try_from(pulse.held).unwrap_or_default();
             let holds = held <= self.process.stage().count_held();
-            let quiet = holds && pulse.due == 0 && !self.waits_for_recovery(&pulse);
+            // What processes held that were paused has to be taken back first.
+            let quiet = holds && pulse.due == 0 && pulse.held_by_others == 0;
             if quiet && calm && self.is_still() {
                 return Ok(pulse);
             }
@@ -206,11 +207,6 @@ impl Play<'_> {
         let died = |process: &Process| process.stage().count_held_deliveries();
         let died: usize = processes().map(died).sum();
         on_their_way <= died && processes().all(Process::is_at_rest)
-    }
-
-    /// Whether runs of processes that were paused are still to be taken back.
-    fn waits_for_recovery(&self, pulse: &Pulse) -> bool {
-        pulse.held_by_others > 0
     }
 
     async fn have_people_answer(&self) -> Result<bool, RehearseError> {
@@ -257,7 +253,7 @@ impl Play<'_> {
     }
 
     /// Lets late answers of a class come. False where there are none.
-    async fn release(&self, class: FaultClass) -> bool {
+    fn release(&self, class: FaultClass) -> bool {
         let waits = |case: &&Case| case.fault.class == class && case.stage.log().late_waiting;
         let mut released = false;
         for case in self.cases.iter().filter(waits) {

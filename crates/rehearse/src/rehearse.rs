@@ -209,13 +209,8 @@ impl Stagehand<'_> {
         let total = plans.len();
         let order = shuffled(total, self.selection.seed);
         let mut played = Vec::with_capacity(total);
-        let mut ordered = Vec::with_capacity(total);
-        for place in &order {
-            ordered.push(plans[*place].clone());
-        }
-        let mut left = ordered.into_iter().peekable();
-        while left.peek().is_some() {
-            let batch: Vec<_> = left.by_ref().take(CASES_AT_ONCE).collect();
+        for places in order.chunks(CASES_AT_ONCE) {
+            let batch = places.iter().map(|place| plans[*place].clone()).collect();
             let done_before = played.len();
             let numbered = format!("case-{done_before}");
             let report = |done| {

@@ -29,6 +29,7 @@ pub(crate) async fn preview(
         release: asked.release,
         from: asked.from,
         input: asked.input,
+        by: Some(caller.token.clone()),
         accepts: asked.accept_changed,
     };
     let preview = app.engine.preview_replay(caller.namespace_id, id, &wish);
@@ -52,12 +53,13 @@ pub(crate) async fn replay(
         headers: &headers,
     };
     let (engine, actor) = (app.engine.clone(), caller.actor());
-    let namespace_id = caller.namespace_id;
+    let (namespace_id, by) = (caller.namespace_id, Some(caller.token.clone()));
     commands::once(app, &caller, command, async move {
         let wish = ReplayWish {
             release: asked.release,
             from: asked.from,
             input: asked.input,
+            by,
             accepts: asked.accept_changed,
         };
         let shown = (asked.digest.as_str(), asked.reason.as_deref());

@@ -1,6 +1,7 @@
 //! `semel replay`: replays of many runs.
 
 mod apply;
+mod change;
 mod list;
 mod pause;
 mod plan;

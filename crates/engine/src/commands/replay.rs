@@ -124,6 +124,8 @@ pub struct ReplayWish {
     pub from: Option<String>,
     /// The input of the next run; that of the last one, where nothing is said.
     pub input: Option<Value>,
+    /// The token that gives another input: it counts as the starter of the next run.
+    pub by: Option<String>,
     /// The steps that are reused although their requests differ now.
     pub accepts: Vec<String>,
 }
@@ -175,21 +177,25 @@ impl Runtime {
         if let Some(made) = made_by(&held, run, asked) {
             return Ok(made);
         }
-        let mut prepared = self.prepare_replay(namespace_id, run, &held, wish).await?;
-        if let (Event::Accepted { by, .. }, Some(act), true) =
-            (&mut prepared.accepted, &act, wish.input.is_some())
-        {
-            // Who gives the input is who starts the run, and may not approve it alone.
-            *by = Some(act.actor().to_owned());
-        }
+        let prepared = self.prepare_replay(namespace_id, run, &held, wish).await?;
         if prepared.preview.digest != digest && !SeededBug::ReplayDigestIgnored.is_seeded() {
             return Err(ReplayError::Changed);
         }
+        self.apply_prepared(prepared, &held, (asked, act)).await
+    }
+
+    async fn apply_prepared(
+        self: &Arc<Self>,
+        prepared: Prepared,
+        held: &HeldKey,
+        (asked, act): (DeliveryId, Option<AuditEntry>),
+    ) -> Result<RunId, ReplayError> {
         if let Some(obstacle) = prepared.preview.obstacles.first() {
             return Err(ReplayError::Blocked(obstacle.clone()));
         }
-        let last = (run, prepared.state, prepared.seq);
-        let next = next_run(prepared, &held, asked)?;
+        let namespace_id = prepared.release.namespace_id;
+        let last = (prepared.preview.run, prepared.state, prepared.seq);
+        let next = next_run(prepared, held, asked)?;
         self.follow(namespace_id, last, next, act).await
     }
 
@@ -205,21 +211,13 @@ impl Runtime {
         if is_rejection(fault) || is_given_up(fault) {
             return Ok(());
         }
-        let (run, wish) = (accepted.run, ReplayWish::default());
+        let run = accepted.run;
         let held = claims::find_of_run(self.cell.of(run), namespace_id, run).await;
         let held = held.map_err(|error| IntakeError::Unavailable(error.to_string()))?;
-        if held.is_some_and(|held| held.number >= RUNS_BY_REPEATS_MAX) {
+        let Some(held) = held.filter(|held| held.number < RUNS_BY_REPEATS_MAX) else {
             return Ok(());
-        }
-        let replayed = match self.preview_replay(namespace_id, run, &wish).await {
-            Ok(preview) => {
-                let digest = &preview.digest;
-                self.apply_replay((namespace_id, run), &wish, digest, None)
-                    .await
-            }
-            Err(error) => Err(error),
         };
-        match replayed {
+        match self.replay_as_shown(namespace_id, run, &held).await {
             Ok(next) => {
                 accepted.run = next;
                 accepted.state = RunState::Active;
@@ -232,6 +230,19 @@ impl Runtime {
             }
         }
         Ok(())
+    }
+
+    /// Replays a run on the live release, whatever its preview shows.
+    async fn replay_as_shown(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        run: RunId,
+        held: &HeldKey,
+    ) -> Result<RunId, ReplayError> {
+        let wish = ReplayWish::default();
+        let prepared = self.prepare_replay(namespace_id, run, held, &wish).await?;
+        let asked = asked_by(run, &prepared.preview.digest);
+        self.apply_prepared(prepared, held, (asked, None)).await
     }
 
     /// Makes the next run in one commit with the end of the last one, where that has not ended.

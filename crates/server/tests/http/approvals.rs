@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use hyper::Method;
-use semel_api::types::{Approval, Cancel, Decide, RunStatus, StartRun};
+use semel_api::types::{Approval, Cancel, Decide, PreviewReplay, Replay, RunStatus, StartRun};
 use semel_api::{Client, Code};
 use semel_model::{RunId, Span};
 use serde_json::{Value, json};
@@ -256,6 +256,52 @@ async fn the_starter_of_the_run_may_not_decide_where_the_step_says_so() -> Resul
     assert!(asked.login, "a link does not say who follows it");
     assert_eq!(refused(own)?, Code::ApprovalDenied);
     assert_eq!(other.body.decision.by, "bob");
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_replays_a_run_with_another_input_may_not_decide_either() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world
+        .publish("asking", &ASKING.replace("MORE", ", not_starter: true"))
+        .await?;
+    let ada = member(&world, "ada", &[]).await?;
+    let start = StartRun {
+        key: Some("k".to_owned()),
+        ..StartRun::default()
+    };
+    let run = ada.start_run(&flow, &start, None).await?.body.run;
+    let reason = "wrong amount".to_owned();
+    let cancel = Cancel {
+        reason: reason.clone(),
+    };
+    ada.cancel_run(run, &cancel, "cancel").await?;
+    ada.await_run(run, Span::from_secs(PATIENCE_SECS)).await?;
+
+    let bob = member(&world, "bob", &["finance"]).await?;
+    let input = Some(json!({ "amount": 7 }));
+    let wish = PreviewReplay {
+        input: input.clone(),
+        accept_changed: vec!["tell".to_owned()],
+        ..PreviewReplay::default()
+    };
+    let digest = bob.preview_replay(run, &wish).await?.digest;
+    let replay = Replay {
+        digest,
+        release: None,
+        from: None,
+        input,
+        accept_changed: vec!["tell".to_owned()],
+        reason: Some(reason),
+    };
+    let next = bob.replay_run(run, &replay, "replay").await?.body.run;
+    let asked = soon(async || Ok(bob.list_approvals(Some(next)).await?.items.pop())).await?;
+    let own = bob
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await;
+
+    assert_eq!(asked.not_by.as_deref(), Some("bob"));
+    assert_eq!(refused(own)?, Code::ApprovalDenied);
     Ok(())
 }
 

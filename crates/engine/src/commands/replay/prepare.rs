@@ -58,7 +58,7 @@ impl Runtime {
         let mut last = self.read_last(namespace_id, run, held).await?;
         let release = self.release_of(&last, wish).await?;
         if let Some(input) = &wish.input {
-            replace_input(&release, &mut last, input)?;
+            replace_input(&release, &mut last, (input, &wish.by))?;
         }
         if let Some(from) = &wish.from
             && release.flow.find_step(from).is_none()
@@ -211,7 +211,7 @@ impl Runtime {
 fn replace_input(
     release: &Release,
     last: &mut LastRun,
-    replacement: &Value,
+    (replacement, giver): (&Value, &Option<String>),
 ) -> Result<(), ReplayError> {
     let key = key_of(release, &last.accepted, replacement).map_err(ReplayError::Input)?;
     if let Some(key) = key.filter(|key| *key != last.view.key) {
@@ -223,8 +223,12 @@ fn replace_input(
     if let Some(problem) = schema.and_then(|schema| schema.misfit(replacement)) {
         return Err(ReplayError::Input(problem));
     }
-    if let Event::Accepted { input, .. } = &mut last.accepted {
+    if let Event::Accepted { input, by, .. } = &mut last.accepted {
         *input = replacement.clone();
+        // Where the starter may not approve, the person who wrote the input may not either.
+        if giver.is_some() {
+            by.clone_from(giver);
+        }
     }
     Ok(())
 }
