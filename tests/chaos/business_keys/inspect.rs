@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use hyper::Method;
 use semel_testkit::peer::Effect;
 use serde_json::{Value, json};
@@ -42,7 +42,13 @@ impl Lane {
             object(cell, snapshot.object_to(*cell, Scene::Woken));
             object(cell, self.check_lists(server, *cell, &snapshot).await?);
         }
-        self.settle_all(server).await?;
+        let refused = self.settle_all(server).await?;
+        for cell in cells {
+            object(
+                cell,
+                refused.get(&cell.object()).cloned().unwrap_or_default(),
+            );
+        }
         self.until_rest(cells, Scene::Over, rest).await?;
         let snapshot = Snapshot::read(&self.client).await?;
         let effects = self.peer.effects().await?;
@@ -85,8 +91,10 @@ impl Lane {
         Ok(objections)
     }
 
-    /// Settles every doubt by what the destination has.
-    async fn settle_all(&self, server: &Served) -> Result<()> {
+    /// Settles every doubt by what the destination has. Gives what was refused, by object: a bug may
+    /// keep a run busy, or end its doubt meanwhile.
+    async fn settle_all(&self, server: &Served) -> Result<HashMap<String, Vec<String>>> {
+        let mut refused: HashMap<String, Vec<String>> = HashMap::new();
         let doubts = "SELECT 'eff_' || replace(e.id::text, '-', ''), convert_from(r.key, 'UTF8')
                         FROM effects e JOIN runs r ON r.id = e.run_id WHERE e.state = 'in_doubt'";
         let rows = self.client.query(doubts, &[]).await?;
@@ -107,10 +115,12 @@ impl Lane {
                 }),
                 None => json!({ "verdict": "did_not_happen", "reason": reason }),
             };
-            let settled = self.settle(server, effect, &body).await;
-            settled.with_context(|| run.to_owned())?;
+            if let Err(error) = self.settle(server, effect, &body).await {
+                let why = format!("{run} cannot be settled: {error:#}");
+                refused.entry(object.to_owned()).or_default().push(why);
+            }
         }
-        Ok(())
+        Ok(refused)
     }
 
     /// Settles one doubt, again while a worker holds its run: every lease ends with the clock's leap.

@@ -85,15 +85,14 @@ impl Lane {
                 self.peer.let_one_go(&held).await?;
             }
         }
-        if self.fault == Fault::Pause {
-            self.first.process.sigcont()?;
-        }
+        // Before it wakes up, so that it continues at once and not after it has seen its lease end.
         for mut at in placed {
             if let Some(held) = at.held.take() {
                 held.let_go().await;
             }
         }
         if self.fault == Fault::Pause {
+            self.first.process.sigcont()?;
             sleep(WAKING).await;
         }
         Ok(())
