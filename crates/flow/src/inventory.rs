@@ -3,7 +3,7 @@
 use semel_model::{Guard, TriggerKind};
 use serde::Serialize;
 
-use crate::context::CheckContext;
+use crate::context::{CheckContext, KnownConnection};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::effect::{Effect, connection, key_window};
 use crate::outline::{Outline, StepIndex};
@@ -183,16 +183,34 @@ fn looks_first(record: &Record) -> bool {
     probe.and_then(|probe| probe.truth("before")) == Some(true)
 }
 
-/// A destination that honours no key cannot tell what another system created from what this flow
-/// does: only a look before the first attempt can.
+/// What would make an effect safer, or what the check would have to know to say so.
 fn advice(
     outline: &Outline<'_>,
     context: &CheckContext,
     index: StepIndex,
     effect: Effect,
 ) -> Option<String> {
-    let record = outline.steps[index].record;
-    let known = connection(outline.body(index), context)?;
+    let name = outline.body(index)?.text("connection")?;
+    match connection(outline.body(index), context) {
+        Some(known) => look_first(outline.steps[index].record, known, effect),
+        None => ask_about(name, effect),
+    }
+}
+
+/// Where the connection is not known, its guard may be better than the one that is listed.
+fn ask_about(connection: &str, effect: Effect) -> Option<String> {
+    let guessed = effect.guard == Guard::Review && !effect.stated;
+    guessed.then(|| {
+        format!(
+            "the connection `{connection}` is not known here: if it honours idempotency keys, the \
+             guard is `key`"
+        )
+    })
+}
+
+/// A destination that honours no key cannot tell what another system created from what this flow
+/// does: only a look before the first attempt can.
+fn look_first(record: &Record, known: KnownConnection, effect: Effect) -> Option<String> {
     let blind = effect.guard == Guard::Probe && record.has("probe") && !looks_first(record);
     let creates = effect.kind == EffectKind::Create && known.key_window.is_none();
     (blind && creates).then(|| {

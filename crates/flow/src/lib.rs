@@ -12,7 +12,7 @@
 //! nearest diagnostic yaml digest expr template schedule provider shapes input_schema grammar context
 //! tree ▶ types ▶ steps ▶ triggers ▶ reconcile ▶ language ▶ read, format
 //! read ▶ example
-//! steps ▶ outline, release ▶ effect ▶ lower, inventory ▶ check
+//! steps ▶ outline, release ▶ effect ▶ lower, inventory ▶ check ▶ difference
 //! ```
 
 mod context;
@@ -31,6 +31,7 @@ mod yaml;
 
 pub mod check;
 pub mod diagnostic;
+pub mod difference;
 pub mod expr;
 pub mod format;
 pub mod inventory;
@@ -47,6 +48,7 @@ pub mod triggers;
 pub use check::{Checked, Examined, check, check_with, examine, load};
 pub use context::{CheckContext, KnownConnection};
 pub use diagnostic::{Code, Diagnostic, Severity};
+pub use difference::{Difference, DifferenceKind, compare};
 pub use digest::ReleaseDigest;
 pub use example::{Example, examples};
 pub use expr::{EvalError, EvalErrorKind, Expr, ExprError, Path, Scope};
