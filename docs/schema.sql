@@ -441,6 +441,7 @@ CREATE TABLE child_runs (
     CONSTRAINT child_runs_index_check CHECK ((index >= 0)),
     CONSTRAINT ended_when_final CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['succeeded'::child_state, 'failed'::child_state, 'cancelled'::child_state]))))
 ) WITH (fillfactor=70);
+CREATE INDEX child_runs_by_key ON child_runs USING btree (hashtextextended(key, (0)::bigint));
 CREATE INDEX child_runs_left ON child_runs USING btree (parent_id, step, state, index) WHERE (state <> 'succeeded'::child_state);
 
 -- Waits that a callback can end. A callback may come before its wait opens: its row then comes first.
@@ -484,6 +485,7 @@ CREATE TABLE event_waits (
     CONSTRAINT event_waits_pkey PRIMARY KEY (wait_id)
 );
 CREATE INDEX event_waits_by_event ON event_waits USING btree (namespace_id, event, path, value, wait_id);
+CREATE INDEX event_waits_by_value ON event_waits USING btree (namespace_id, value);
 
 -- Work that external workers take from a queue. The run opens it; a worker answers under the token of its claim.
 CREATE TABLE tasks (
@@ -1038,6 +1040,7 @@ CREATE TABLE named_effects (
 CREATE INDEX named_effects_by_age ON named_effects USING btree (namespace_id, begun_at, id);
 CREATE INDEX named_effects_by_expiry ON named_effects USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE INDEX named_effects_by_hold ON named_effects USING btree (heartbeat_at, id) WHERE ((state = 'pending'::named_effect_state) AND (holder_run IS NOT NULL));
+CREATE INDEX named_effects_by_key ON named_effects USING btree (namespace_id, key);
 CREATE INDEX named_effects_by_lease ON named_effects USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 CREATE INDEX named_effects_open ON named_effects USING btree (namespace_id, begun_at, id) WHERE (state = ANY (ARRAY['pending'::named_effect_state, 'in_doubt'::named_effect_state]));
 
@@ -1140,7 +1143,7 @@ CREATE TABLE locks (
     CONSTRAINT locks_token_check CHECK ((token > 0))
 ) WITH (fillfactor=80);
 
--- Outputs too large for a row. Their bytes are in the resource store, named by their digest.
+-- Outputs and inputs too large for a row. Their bytes are in the resource store, named by their digest.
 CREATE TABLE resources (
     -- The namespace that owns it.
     namespace_id integer NOT NULL,
@@ -1152,10 +1155,10 @@ CREATE TABLE resources (
     media_type text NOT NULL,
     -- Its name, for people.
     name text,
-    -- The run that kept it first.
-    run_id uuid NOT NULL,
-    -- The step that kept it first.
-    step text NOT NULL,
+    -- The run that kept it first; null where it was uploaded.
+    run_id uuid,
+    -- The step that kept it first; null where it was uploaded.
+    step text,
     -- When.
     created_at timestamp with time zone NOT NULL DEFAULT moment(),
     -- When it may be removed.
@@ -1163,7 +1166,8 @@ CREATE TABLE resources (
 
     CONSTRAINT resources_pkey PRIMARY KEY (namespace_id, digest),
     CONSTRAINT resources_bytes_check CHECK ((bytes >= 0)),
-    CONSTRAINT resources_digest_check CHECK ((octet_length(digest) = 32))
+    CONSTRAINT resources_digest_check CHECK ((octet_length(digest) = 32)),
+    CONSTRAINT run_with_step CHECK (((run_id IS NULL) = (step IS NULL)))
 );
 CREATE INDEX resources_by_creation ON resources USING btree (namespace_id, created_at, digest);
 CREATE INDEX resources_by_expiry ON resources USING btree (expires_at);

@@ -396,6 +396,7 @@ COMMENT ON COLUMN child_runs.ended_at IS 'When it ended.';
 COMMENT ON COLUMN child_runs.first_id IS 'The child run at the same place of the first run of the key: its effects have the keys of that one. Null where the parent is the first.';
 COMMENT ON COLUMN child_runs.last_id IS 'The last child run at this place before this one, whose ledger it reads. Null where there was none.';
 CREATE INDEX child_runs_left ON child_runs (parent_id, step, state, index) WHERE state <> 'succeeded';
+CREATE INDEX child_runs_by_key ON child_runs (hashtextextended(key, 0));
 
 -- ------------------------------------------- What runs wait for: callbacks, events, workers, people
 
@@ -437,6 +438,7 @@ COMMENT ON COLUMN event_waits.event IS 'The event.';
 COMMENT ON COLUMN event_waits.path IS 'The part of the event that the wait matches on; empty where it matches every event of the name.';
 COMMENT ON COLUMN event_waits.value IS 'The value at that path, as JSON text; empty where there is none.';
 CREATE INDEX event_waits_by_event ON event_waits (namespace_id, event, path, value, wait_id);
+CREATE INDEX event_waits_by_value ON event_waits (namespace_id, value);
 
 CREATE TYPE task_state AS ENUM ('open', 'held', 'done', 'failed', 'lost', 'withdrawn');
 CREATE TABLE tasks (
@@ -950,6 +952,7 @@ COMMENT ON COLUMN named_effects.external_id IS 'What the destination calls the t
 COMMENT ON COLUMN named_effects.status IS 'The HTTP status of the response, where there was one.';
 COMMENT ON COLUMN named_effects.fault IS 'Why it failed, or why it is in doubt.';
 COMMENT ON COLUMN named_effects.note IS 'What a holder reported too late, for operators.';
+CREATE INDEX named_effects_by_key ON named_effects (namespace_id, key);
 CREATE INDEX named_effects_by_age ON named_effects (namespace_id, begun_at, id);
 CREATE INDEX named_effects_open ON named_effects (namespace_id, begun_at, id) WHERE state IN ('pending', 'in_doubt');
 CREATE INDEX named_effects_by_hold ON named_effects (heartbeat_at, id) WHERE state = 'pending' AND holder_run IS NOT NULL;
@@ -1051,20 +1054,21 @@ CREATE TABLE resources (
     bytes        bigint NOT NULL CHECK (bytes >= 0),
     media_type   text NOT NULL,
     name         text,
-    run_id       uuid NOT NULL,
-    step         text NOT NULL,
+    run_id       uuid,
+    step         text,
     created_at   timestamptz NOT NULL DEFAULT moment(),
     expires_at   timestamptz NOT NULL,
-    PRIMARY KEY (namespace_id, digest)
+    PRIMARY KEY (namespace_id, digest),
+    CONSTRAINT run_with_step CHECK ((run_id IS NULL) = (step IS NULL))
 );
-COMMENT ON TABLE resources IS 'Outputs too large for a row. Their bytes are in the resource store, named by their digest.';
+COMMENT ON TABLE resources IS 'Outputs and inputs too large for a row. Their bytes are in the resource store, named by their digest.';
 COMMENT ON COLUMN resources.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN resources.digest IS 'SHA-256 of the bytes.';
 COMMENT ON COLUMN resources.bytes IS 'How many there are.';
 COMMENT ON COLUMN resources.media_type IS 'What they are.';
 COMMENT ON COLUMN resources.name IS 'Its name, for people.';
-COMMENT ON COLUMN resources.run_id IS 'The run that kept it first.';
-COMMENT ON COLUMN resources.step IS 'The step that kept it first.';
+COMMENT ON COLUMN resources.run_id IS 'The run that kept it first; null where it was uploaded.';
+COMMENT ON COLUMN resources.step IS 'The step that kept it first; null where it was uploaded.';
 COMMENT ON COLUMN resources.created_at IS 'When.';
 COMMENT ON COLUMN resources.expires_at IS 'When it may be removed.';
 CREATE INDEX resources_by_expiry ON resources (expires_at);

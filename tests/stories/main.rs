@@ -1,6 +1,7 @@
 //! What users see, through the real binary.
 
 mod asked;
+mod compare;
 mod control;
 mod desk;
 mod detached;

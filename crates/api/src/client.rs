@@ -7,6 +7,7 @@
 mod approvals;
 mod connections;
 mod error;
+mod find;
 mod flows;
 mod once;
 mod reconcile;

@@ -172,6 +172,9 @@ codes! {
     /// No run holds the key.
     KeyNotFound "key-not-found" 404 "There is no such key"
         "There is nothing to drop: the next delivery with this key starts a new run.";
+    /// `kv` has no such entry.
+    EntryNotFound "entry-not-found" 404 "There is no such entry"
+        "List the entries to see their names; one that has expired is gone.";
     /// No such release.
     ReleaseNotFound "release-not-found" 404 "There is no such release"
         "Show the flow to see the numbers of its releases.";

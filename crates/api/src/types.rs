@@ -10,6 +10,7 @@ mod audit;
 mod child_run;
 mod connection;
 mod effect;
+mod find;
 mod flow;
 mod once;
 mod problem;
@@ -37,6 +38,7 @@ pub use effect::{
     Act, Amend, Amended, Duplicate, Effect, EffectFilter, EffectReason, EffectReopened, Late, Sent,
     Settle, Settled, Source, Verdict,
 };
+pub use find::{Entry, EntryFilter, FoundItem, FoundKey, KeyFilter};
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
 pub use once::{
     BeginOnce, BegunOnce, FailOnce, FinishOnce, GetOnce, HeartbeatOnce, OnceEffect, OnceFilter,
@@ -54,7 +56,7 @@ pub use replay::{
 pub use replay_plan::{
     ChangePlan, PlanReplay, PlanSummary, PlannedRun, PlannedRunFilter, ReplayPlan,
 };
-pub use resource::{Resource, ResourceFilter};
+pub use resource::{Resource, ResourceFilter, UploadResource};
 pub use run::{
     AtGate, BehindKey, Cancel, Cancelled, DropKey, Dropped, JournalEvent, JournalLine, KeyInfo,
     Resume, Resumed, Run, RunDetail, RunFilter, StartRun, Started,

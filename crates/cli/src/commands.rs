@@ -15,9 +15,11 @@ pub(crate) mod doubt;
 pub(crate) mod duplicate;
 pub(crate) mod effect;
 pub(crate) mod explain;
+pub(crate) mod find;
 pub(crate) mod flow;
 pub(crate) mod init;
 pub(crate) mod key;
+pub(crate) mod kv;
 pub(crate) mod migrate;
 pub(crate) mod once;
 pub(crate) mod reconcile;
@@ -63,8 +65,11 @@ pub(crate) enum Command {
     Doubt(doubt::Command),
     #[command(subcommand)]
     Duplicate(duplicate::Command),
+    Find(find::Arguments),
     #[command(subcommand)]
     Key(key::Command),
+    #[command(subcommand)]
+    Kv(kv::Command),
     #[command(subcommand)]
     Resource(resource::Command),
     #[command(subcommand)]
@@ -104,7 +109,7 @@ pub(crate) async fn carry_out(
     match command {
         Command::Init(arguments) => init::run(ctx, &arguments),
         Command::Dev(arguments) => dev::run(ctx, &arguments).await,
-        Command::Check(arguments) => check::run(ctx, &arguments),
+        Command::Check(arguments) => check::run(ctx, &arguments).await,
         Command::Rehearse(arguments) => rehearse::run(ctx, &arguments).await,
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Flow(command) => flow::run(ctx, &command).await,
@@ -113,7 +118,9 @@ pub(crate) async fn carry_out(
         Command::Effect(command) => effect::run(ctx, &command).await,
         Command::Doubt(command) => doubt::run(ctx, &command).await,
         Command::Duplicate(command) => duplicate::run(ctx, &command).await,
+        Command::Find(arguments) => find::run(ctx, &arguments).await,
         Command::Key(command) => key::run(ctx, &command).await,
+        Command::Kv(command) => kv::run(ctx, &command).await,
         Command::Resource(command) => resource::run(ctx, &command).await,
         Command::Wait(command) => wait::run(ctx, &command).await,
         Command::Approval(command) => approval::run(ctx, &command).await,

@@ -6,6 +6,7 @@ mod arguments;
 mod code;
 mod commands;
 mod config;
+mod connections;
 mod context;
 mod curl;
 mod global;

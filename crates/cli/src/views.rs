@@ -4,6 +4,7 @@ pub(crate) mod approval;
 pub(crate) mod child_run;
 pub(crate) mod delivery;
 pub(crate) mod effect;
+pub(crate) mod entry;
 pub(crate) mod once;
 pub(crate) mod reconcile;
 pub(crate) mod replay;

@@ -76,7 +76,7 @@ pub use ingest::{
 pub use memory::Budget;
 pub use options::Options;
 pub use rehearsal::{CrashPoint, CrashPoints, Rehearsal};
-pub use resources::Resources;
+pub use resources::{Resources, UploadError};
 pub use runtime::{Runtime, StartError};
 pub use secret::{Secret, SecretError};
 pub use semel_steps::resources::{

@@ -12,10 +12,12 @@
 //! inserting their row, another server may set them aside: the row is found a day later and they
 //! are restored. So no live row ever lacks its bytes, without a lock.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::stream::BoxStream;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use semel_model::request::PersistRequest;
@@ -61,6 +63,22 @@ pub enum ExpireError {
     /// The resource store did not answer.
     #[error("the resource store did not answer")]
     Store(#[from] std::io::Error),
+}
+
+/// Why an upload is not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum UploadError {
+    /// The bytes are another resource's.
+    #[error("the bytes that came are {came}, not {wanted}")]
+    Differs {
+        /// What came.
+        came: ResourceRef,
+        /// What the caller named.
+        wanted: ResourceRef,
+    },
+    /// They broke off, are too many, or cannot be stored.
+    #[error("{}", .0.message)]
+    NotKept(Fault),
 }
 
 impl Resources {
@@ -124,8 +142,7 @@ impl Resources {
     ) -> Outcome {
         let keeping = Keeping {
             namespace_id,
-            run,
-            step,
+            by: Some((run, step)),
             name: request.name.as_deref(),
             keep: request.keep,
         };
@@ -141,6 +158,33 @@ impl Resources {
             }),
             Err(fault) => Outcome::Failed(fault),
         }
+    }
+
+    /// Keeps bytes that are uploaded under their name. Doing it again is harmless.
+    ///
+    /// # Errors
+    ///
+    /// Where the stream breaks off, is too long, or is not what the name says; and where it cannot be
+    /// kept. Bytes without a record are removed later.
+    pub async fn upload(
+        &self,
+        keeping: &Keeping<'_>,
+        wanted: ResourceRef,
+        media_type: &str,
+        stream: BoxStream<'_, io::Result<Bytes>>,
+    ) -> Result<Resource, UploadError> {
+        let kept = self
+            .store
+            .keep(keeping.namespace_id, media_type, stream, RESOURCE_BYTES_MAX)
+            .await
+            .map_err(|error| UploadError::NotKept(error.fault()))?;
+        if kept.resource != wanted {
+            let came = kept.resource;
+            return Err(UploadError::Differs { came, wanted });
+        }
+        let recorded = self.record(keeping, std::slice::from_ref(&kept)).await;
+        recorded.map_err(UploadError::NotKept)?;
+        Ok(kept)
     }
 
     async fn keep(

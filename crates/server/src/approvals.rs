@@ -249,7 +249,7 @@ async fn find_own(app: &App, caller: &Caller, approval: &Named) -> Result<Approv
 }
 
 /// An approval in its wire form.
-fn view(approval: &ApprovalView) -> Approval {
+pub(crate) fn view(approval: &ApprovalView) -> Approval {
     let asked = approval.clone();
     Approval {
         approval: asked.wait,

@@ -54,7 +54,7 @@ fn read_cursor(text: &str) -> Result<(String, i32), ApiError> {
     })
 }
 
-fn view(child: &ChildRunView) -> Option<ChildRun> {
+pub(crate) fn view(child: &ChildRunView) -> Option<ChildRun> {
     Some(ChildRun {
         step: child.step.clone(),
         index: child.index,

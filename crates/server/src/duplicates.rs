@@ -5,7 +5,7 @@ use semel_api::types::{Duplicate, Late, Page};
 use semel_model::{Key, RunId};
 use semel_store::duplicates::{self, DuplicateView};
 use semel_store::object_versions::{self, StaleView};
-use semel_store::runs as store_runs;
+use semel_store::runs::{self as store_runs, RunView};
 use serde::Deserialize;
 
 use crate::answer::{Answered, read_json};
@@ -95,6 +95,25 @@ fn view_stale(stale: StaleView) -> Duplicate {
             newest: stale.newest,
         }),
     }
+}
+
+/// The repeats that were stopped at runs, and the deliveries of a key that came too late, latest first.
+pub(crate) async fn of_runs(
+    app: &App,
+    caller: &Caller,
+    key: &Key,
+    of: &[RunView],
+    limit: u16,
+) -> Result<Vec<Duplicate>, ApiError> {
+    let mut items = Vec::new();
+    for run in of {
+        let (cell, id) = (app.cell().of(run.id), caller.namespace_id);
+        let of_run = duplicates::list_of_run(cell, id, run.id, limit).await?;
+        items.extend(of_run.iter().map(view));
+    }
+    items.extend(list_stale(app, caller, Some(key), None, limit).await?);
+    items.sort_by_key(|duplicate| std::cmp::Reverse(duplicate.last_at));
+    Ok(items)
 }
 
 /// The repeats of a key, by way of its runs.

@@ -4,12 +4,12 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
-    Differing, DifferingField, DropKey, Dropped, KeyAudit, KeyInfo, LateKey, LateKeys,
-    SharedPayload, SharedPayloads,
+    Differing, DifferingField, DropKey, Dropped, KeyAudit, KeyFilter, KeyInfo, LateKey, LateKeys,
+    Page, SharedPayload, SharedPayloads,
 };
 use semel_engine::key_audit::{Field, audit_keys};
 use semel_engine::{DropError, DropWish};
-use semel_model::{Key, Right, Span};
+use semel_model::{Key, Right, RunId, Span};
 use semel_store::key_audit::LateRepeat;
 use semel_store::{claims, runs};
 use serde::Deserialize;
@@ -19,8 +19,9 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
+use crate::cursor;
 use crate::error::ApiError;
-use crate::query::{Named, OfKey, Params};
+use crate::query::{Named, OfKey, Params, page_size};
 use crate::runs::run_status;
 
 /// `GET /v1/keys/{flow}?key=`.
@@ -44,6 +45,44 @@ pub(crate) async fn show(
         fingerprint: claim.fingerprint.to_string(),
         expires_at: claim.expires_at,
     })
+}
+
+/// `GET /v1/flows/{flow}/keys`: the keys that a run answers for, those of the newest runs first. A page
+/// may be shorter than asked for, since an earlier run of a key is left out.
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    flow: Named,
+    Params(filter): Params<KeyFilter>,
+) -> Answered {
+    let flow = flow.flow()?;
+    let limit = page_size(filter.limit);
+    let before = cursor::read(filter.cursor.as_deref())?;
+    let wanted = runs::RunFilter {
+        flow: Some(flow.to_string()),
+        states: None,
+        before: before.map(|(at, id)| (at, RunId::from_uuid(id))),
+    };
+    let found = runs::list(app.cell().every(), caller.namespace_id, &wanted, limit).await?;
+    let last = found.last().filter(|_| found.len() == usize::from(limit));
+    let next = last.map(|run| cursor::write(run.accepted_at, run.id.as_uuid()));
+    let mut items = Vec::new();
+    for run in &found {
+        let claim = claims::find(app.cell().of(run.claim), run.claim).await?;
+        let Some(claim) = claim.filter(|claim| claim.run == run.id) else {
+            continue;
+        };
+        items.push(KeyInfo {
+            flow: flow.clone(),
+            key: run.key.text(),
+            claim: claim.id,
+            run: claim.run,
+            state: Some(run_status(run)),
+            fingerprint: claim.fingerprint.to_string(),
+            expires_at: claim.expires_at,
+        });
+    }
+    answer::ok(&Page { items, next })
 }
 
 /// `?window=`.

@@ -231,7 +231,7 @@ fn read_settlement(asked: &SettleOnce) -> Result<NamedSettlement, ApiError> {
     }
 }
 
-fn view(found: &NamedEffectView) -> OnceEffect {
+pub(crate) fn view(found: &NamedEffectView) -> OnceEffect {
     let token = matches!(found.holder, HolderView::Script { .. }).then_some(found.token);
     let (holder_name, run, step, lease, on_doubt) = match &found.holder {
         HolderView::Run { run, step, .. } => (None, Some(*run), Some(step.clone()), None, None),

@@ -3,8 +3,8 @@
 //! has the right `payload` too.
 
 use semel_api::types::{
-    Approval, ChildRun, Duplicate, Effect, OnceEffect, Page, ReconcilePass, ReconcilePassDetail,
-    Run, RunDetail, Task, Wait,
+    Approval, ChildRun, Duplicate, Effect, FoundKey, OnceEffect, Page, ReconcilePass,
+    ReconcilePassDetail, Run, RunDetail, Task, Wait,
 };
 use semel_model::Right;
 use semel_model::replay::{Forecast, ReplayPreview};
@@ -113,6 +113,23 @@ impl HasPayload for Approval {
 
     fn leave_out(&mut self) {
         self.shown = Value::Null;
+    }
+}
+
+/// Named effects were left out before: what a token may see of them depends on their holder.
+impl HasPayload for FoundKey {
+    fn leave_out(&mut self) {
+        self.runs.iter_mut().for_each(Run::leave_out);
+        for found in &mut self.items {
+            found.item.leave_out();
+        }
+        self.effects.iter_mut().for_each(Effect::leave_out);
+        self.waits.iter_mut().for_each(Wait::leave_out);
+        self.approvals.iter_mut().for_each(Approval::leave_out);
+        self.duplicates.iter_mut().for_each(Duplicate::leave_out);
+        if let Some(entry) = &mut self.entry {
+            entry.value = None;
+        }
     }
 }
 

@@ -1,6 +1,8 @@
-//! Resources: list, show, download.
+//! Resources: list, show, upload, download.
 
+use std::io;
 use std::str::FromStr;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
@@ -10,10 +12,15 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::IntoResponse as _;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
 use semel_api::Code;
-use semel_api::types::{Page, Resource, ResourceFilter};
-use semel_model::{Fault, ResourceRef};
-use semel_store::resources::{self, ResourceRow};
+use semel_api::types::{Page, Resource, ResourceFilter, UploadResource};
+use semel_engine::UploadError;
+use semel_model::{Fault, ResourceRef, Span};
+use semel_store::resources::{self, Keeping, ResourceRow};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::answer::{self, Answered};
@@ -25,6 +32,15 @@ use crate::query::{Named, Params, page_size};
 
 /// The most characters of a file's name.
 const FILE_NAME_CHARS_MAX: usize = 120;
+
+/// The most characters of the name of an upload.
+const NAME_CHARS_MAX: usize = 200;
+
+/// How long an upload is kept that does not say.
+const KEEP_DEFAULT: Span = Span::from_const_secs(7 * 86_400);
+
+/// How long an upload is kept at most: ten years.
+const KEEP_MAX: Span = Span::from_const_secs(3_650 * 86_400);
 
 /// A digest in an address.
 struct Digits(ResourceRef);
@@ -56,6 +72,59 @@ pub(crate) async fn list(
 /// `GET /v1/resources/{digest}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, digest: Named) -> Answered {
     answer::ok(&view(&find(&app, &caller, &digest).await?))
+}
+
+/// `PUT /v1/resources/{digest}`: the bytes come as the body, of any size up to the limit of a resource.
+pub(crate) async fn upload(
+    State(app): State<App>,
+    caller: Caller,
+    digest: Named,
+    Params(how): Params<UploadResource>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answered {
+    let Digits(wanted) = digest.read(Code::ResourceNotFound)?;
+    let name = how.name.as_deref();
+    if name.is_some_and(|name| name.chars().count() > NAME_CHARS_MAX) {
+        let detail = format!("`name` has more than {NAME_CHARS_MAX} characters");
+        return Err(ApiError::new(Code::QueryInvalid, detail));
+    }
+    let keeping = Keeping {
+        namespace_id: caller.namespace_id,
+        by: None,
+        name,
+        keep: how.keep.unwrap_or(KEEP_DEFAULT).min(KEEP_MAX),
+    };
+    let plain = HeaderValue::from_static("application/octet-stream");
+    let media_type = headers.get(CONTENT_TYPE).unwrap_or(&plain);
+    let media_type = media_type.to_str().unwrap_or("application/octet-stream");
+    let bytes = in_time(body, app.options.body_patience);
+    let resources = app.engine.resources();
+    let kept = resources.upload(&keeping, wanted, media_type, bytes).await;
+    kept.map_err(|error| refuse_upload(&error))?;
+    tracing::info!(resource = %wanted, actor = caller.actor(), "resource uploaded");
+    show(State(app), caller, digest).await
+}
+
+/// The pieces of a body. One that does not come in time breaks it off.
+fn in_time(body: Body, patience: Duration) -> BoxStream<'static, io::Result<Bytes>> {
+    let pieces = body.into_data_stream();
+    let next = move |mut pieces: axum::body::BodyDataStream| async move {
+        match timeout(patience, pieces.next()).await {
+            Ok(Some(Ok(piece))) => Ok(Some((piece, pieces))),
+            Ok(Some(Err(error))) => Err(io::Error::other(error)),
+            Ok(None) => Ok(None),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    };
+    stream::try_unfold(pieces, next).boxed()
+}
+
+fn refuse_upload(error: &UploadError) -> ApiError {
+    match error {
+        UploadError::Differs { .. } => ApiError::new(Code::BodyInvalid, error.to_string()),
+        UploadError::NotKept(fault) => refuse(fault),
+    }
 }
 
 /// `GET /v1/resources/{digest}/content`: the bytes, for a file and never for a page.
@@ -144,7 +213,6 @@ fn view(row: &ResourceRow) -> Resource {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use semel_model::RunId;
 
     use super::*;
 
@@ -156,8 +224,8 @@ mod tests {
                 media_type: "text/html\r\nx: y".to_owned(),
             },
             name: Some(name.to_owned()),
-            run: RunId::from_uuid(Uuid::nil()),
-            step: "render".to_owned(),
+            run: None,
+            step: None,
             created_at: Timestamp::UNIX_EPOCH,
             expires_at: Timestamp::UNIX_EPOCH,
         }

@@ -15,9 +15,9 @@ use crate::access::{Access, DeclaredRoute, Routes};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::{
-    approvals, auth, callbacks, child_runs, connections, duplicates, effects, flows, health, hooks,
-    keys, metrics, once, reconcile, rehearsals, replay_plans, replays, resources, runs, schedules,
-    secrets, starts, subscriptions, tasks, tokens, waits,
+    approvals, auth, callbacks, child_runs, connections, duplicates, effects, entries, find, flows,
+    health, hooks, keys, metrics, once, reconcile, rehearsals, replay_plans, replays, resources,
+    runs, schedules, secrets, starts, subscriptions, tasks, tokens, waits,
 };
 
 /// Why a health check needs no token.
@@ -96,11 +96,16 @@ fn api() -> Routes {
         .post("/effects/{effect}/redo", Redo, effects::redo)
         .get("/doubts", Read, effects::list_doubts)
         .get("/duplicates", Read, duplicates::list)
+        .get("/find", Read, find::find)
+        .get("/kv", Read, entries::list)
+        .get("/kv/entry", Payload, entries::show)
+        .get("/flows/{flow}/keys", Read, keys::list)
         .get("/keys/{flow}", Read, keys::show)
         .get("/keys/{flow}/audit", Payload, keys::audit)
         .post("/keys/{flow}/drop", Operate, keys::drop_key)
         .get("/resources", Read, resources::list)
         .get("/resources/{digest}", Read, resources::show)
+        .put("/resources/{digest}", Start, resources::upload)
         .get("/resources/{digest}/content", Payload, resources::download)
         .get("/waits", Read, waits::list)
         .post("/waits/{wait}/complete", Operate, waits::complete)

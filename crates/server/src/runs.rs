@@ -336,7 +336,7 @@ pub(crate) async fn get(app: &App, caller: &Caller, run: RunId) -> Result<RunVie
 }
 
 /// A run in its wire form.
-fn view(run: &RunView) -> Run {
+pub(crate) fn view(run: &RunView) -> Run {
     Run {
         id: run.id,
         flow: run.flow.clone(),

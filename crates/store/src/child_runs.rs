@@ -14,7 +14,9 @@ mod reopen;
 mod view;
 
 pub use reopen::{ReopenedChildren, reopen, reopen_one};
-pub use view::{ChildCounts, ChildRunFilter, ChildRunView, count, first_succeeded, list, steps};
+pub use view::{
+    ChildCounts, ChildRunFilter, ChildRunView, count, find_by_key, first_succeeded, list, steps,
+};
 
 use jiff::civil::Date;
 use semel_model::{InSlot, Key, RunId, SessionId, Slot};
@@ -171,6 +173,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     view::STEPS,
     view::LIST,
     view::FIRST_SUCCEEDED,
+    view::FIND_BY_KEY,
     CANCEL,
     reopen::REOPEN,
     reopen::REOPEN_ONE,

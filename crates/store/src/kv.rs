@@ -7,6 +7,10 @@
 //! A transaction touches entries and locks in one order, that of `place`, whatever the operations
 //! are: two batches that share entries wait for each other and never deadlock.
 
+mod views;
+
+pub use views::{EntryView, ListedUntil, find, list};
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -90,6 +94,8 @@ pub(crate) const READ: &str = "
        AND (expires_at IS NULL OR expires_at > moment())";
 
 pub(crate) const STATEMENTS: &[&str] = &[SET_ONE, DELETE, ADD, SET_IF_ABSENT, HOLD, SET_HELD, READ];
+
+pub(crate) const VIEWS: &[&str] = views::STATEMENTS;
 
 /// How many of one commit may write to one entry: each leaves a version of it until the commit.
 const ENTRY_WRITES_MAX: usize = 32;

@@ -100,6 +100,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("health", health::STATEMENTS),
         ("journal", journal::STATEMENTS),
         ("kv", kv::STATEMENTS),
+        ("kv", kv::VIEWS),
         ("locks", locks::STATEMENTS),
         ("named_effects", named_effects::STATEMENTS),
         ("named_effects", named_effects::HOLDS),

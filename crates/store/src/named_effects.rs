@@ -54,7 +54,9 @@ pub use reports::{
 pub(crate) use upkeep::STATEMENTS as UPKEEP;
 pub use upkeep::{LapsedEffect, expire, lapse};
 pub(crate) use views::STATEMENTS as VIEWS;
-pub use views::{HolderView, NamedEffectFilter, NamedEffectView, find, find_by_key, list};
+pub use views::{
+    HolderView, NamedEffectFilter, NamedEffectView, find, find_by_key, list, list_of_key,
+};
 pub(crate) use waiters::STATEMENTS as WAITERS;
 pub use waiters::{NamedEffectWaiter, list_left_behind, put_back, wake, woken};
 

@@ -1,4 +1,4 @@
-//! The `resources` table: which large outputs are still needed. Their bytes are elsewhere.
+//! The `resources` table: which large outputs and uploads are still needed. Their bytes are elsewhere.
 //!
 //! A row is written after its bytes are kept and removed after they were set aside, so that a row
 //! never stands for bytes that are gone.
@@ -72,10 +72,8 @@ pub const EXPIRE_MAX: i64 = 100;
 pub struct Keeping<'a> {
     /// The namespace that owns it.
     pub namespace_id: i32,
-    /// The run.
-    pub run: RunId,
-    /// The step.
-    pub step: &'a str,
+    /// The run and its step; absent where it was uploaded.
+    pub by: Option<(RunId, &'a str)>,
     /// What people call it.
     pub name: Option<&'a str>,
     /// How long it is kept from now.
@@ -89,10 +87,10 @@ pub struct ResourceRow {
     pub resource: Resource,
     /// What people call it.
     pub name: Option<String>,
-    /// The run that kept it first.
-    pub run: RunId,
+    /// The run that kept it first; absent where it was uploaded.
+    pub run: Option<RunId>,
     /// The step that kept it first.
-    pub step: String,
+    pub step: Option<String>,
     /// When.
     pub created_at: Timestamp,
     /// When it may be removed.
@@ -108,6 +106,8 @@ pub async fn insert(
     let digest: &[u8] = resource.resource.digest();
     let bytes = i64::try_from(resource.bytes).unwrap_or(i64::MAX);
     let secs = keeping.keep.as_millis() as f64 / 1e3;
+    let (run, step) = keeping.by.unzip();
+    let run = run.map(|run| *run.as_uuid());
     let client = cell.reader().await?;
     client
         .execute(
@@ -118,8 +118,8 @@ pub async fn insert(
                 &bytes,
                 &resource.media_type,
                 &keeping.name,
-                keeping.run.as_uuid(),
-                &keeping.step,
+                &run,
+                &step,
                 &secs,
             ],
         )
@@ -222,7 +222,7 @@ fn to_row(row: &Row) -> Option<ResourceRow> {
             media_type: row.get(2),
         },
         name: row.get(3),
-        run: RunId::from_uuid(row.get(4)),
+        run: row.get::<_, Option<Uuid>>(4).map(RunId::from_uuid),
         step: row.get(5),
         created_at: row.get(6),
         expires_at: row.get(7),

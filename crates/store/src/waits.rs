@@ -6,7 +6,7 @@
 
 mod views;
 
-pub use views::{WaitView, find, list, list_of_run};
+pub use views::{WaitView, find, list, list_of_event_values, list_of_run};
 
 use std::collections::HashMap;
 
@@ -120,6 +120,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     HOLDER,
     views::LIST,
     views::FIND,
+    views::LIST_OF_VALUE,
 ];
 
 /// A callback that came, as the run's next turn reads it.

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use reqwest::header::CONTENT_TYPE;
 use semel_model::ResourceRef;
 
 use super::transfer::{read, receive};
 use super::{Client, ClientError};
-use crate::types::{Page, Resource, ResourceFilter};
+use crate::types::{Page, Resource, ResourceFilter, UploadResource};
 
 /// How long all bytes of a resource may take.
 const CONTENT_PATIENCE: Duration = Duration::from_secs(86_400);
@@ -40,6 +41,20 @@ impl Client {
     /// What is known of a resource.
     pub async fn get_resource(&self, resource: ResourceRef) -> Result<Resource, ClientError> {
         read(self.get(&["v1", "resources", &digits(resource)])).await
+    }
+
+    /// Uploads the bytes of a resource under the name that is made from them. Doing it again is harmless.
+    pub async fn upload_resource(
+        &self,
+        resource: ResourceRef,
+        how: &UploadResource,
+        media_type: &str,
+        bytes: impl Into<reqwest::Body>,
+    ) -> Result<Resource, ClientError> {
+        let path = ["v1", "resources", &digits(resource)];
+        let request = self.ask(reqwest::Method::PUT, &path).query(how);
+        let request = request.header(CONTENT_TYPE, media_type).body(bytes);
+        read(request.timeout(CONTENT_PATIENCE)).await
     }
 
     /// The bytes of a resource.

@@ -1,10 +1,10 @@
-//! Resources: large outputs that are kept by reference.
+//! Resources: large outputs and uploads that are kept by reference.
 
 use jiff::Timestamp;
-use semel_model::{ResourceRef, RunId};
+use semel_model::{ResourceRef, RunId, Span};
 use serde::{Deserialize, Serialize};
 
-/// A large output that is kept by reference.
+/// A large output or an upload that is kept by reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resource {
     /// Its name, made from its bytes.
@@ -17,14 +17,28 @@ pub struct Resource {
     /// What people call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The run that kept it first.
-    pub run: RunId,
+    /// The run that kept it first; absent where it was uploaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
     /// The step that kept it first.
-    pub step: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
     /// When.
     pub created_at: Timestamp,
     /// When it may be removed.
     pub expires_at: Timestamp,
+}
+
+/// How an uploaded resource is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UploadResource {
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How long it is kept: a week by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<Span>,
 }
 
 /// Which resources to list.

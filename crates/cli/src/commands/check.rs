@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::answer::{Answer, Problem};
+use crate::connections;
 use crate::context::Context;
 use crate::inventory;
 use crate::outcome::Outcome;
@@ -16,8 +17,12 @@ use crate::text::printable;
 /// Reports what is wrong, where, and what to write instead; then lists each effect with its key,
 /// its guard, what a crash does to it, whether a retry is safe, and what is left to an operator.
 /// Exits with 1 if a file has an error; warnings alone are no error.
+///
+/// Which guard an effect has may depend on its connection. Where a server is configured, it is asked
+/// which connections there are; without one they are not known, and the list says so.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  semel check greet.flow.yaml")]
+#[command(after_help = "Examples:\n  semel check greet.flow.yaml\n  \
+                        semel check --offline --connections connections.json *.flow.yaml")]
 pub(crate) struct Arguments {
     /// The files.
     #[arg(required = true, value_name = "FILE")]
@@ -25,6 +30,9 @@ pub(crate) struct Arguments {
     /// The connections, as JSON: for each name, how long it honours keys, or null.
     #[arg(long, value_name = "FILE")]
     connections: Option<String>,
+    /// Ask no server about connections.
+    #[arg(long)]
+    offline: bool,
 }
 
 /// What was found in one file.
@@ -42,12 +50,17 @@ struct Found {
     inventory: Inventory,
 }
 
-pub(crate) fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    let mut notes = Vec::new();
     let facts = match &arguments.connections {
         Some(file) => read_facts(file)?,
-        None => CheckContext::default(),
+        None if arguments.offline => CheckContext::default(),
+        None => {
+            let known = connections::of_configured(ctx).await;
+            notes.extend(known.note);
+            known.facts
+        }
     };
-    let mut notes = Vec::new();
     let mut found = Vec::new();
     for file in &arguments.files {
         let source = super::read_file(file)?;

@@ -1,5 +1,6 @@
 //! `semel flow`: what authors write, and which release is live.
 
+mod diff;
 mod fmt;
 mod list;
 mod promote;
@@ -12,7 +13,7 @@ mod r#try;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Format, try, push, publish, promote, list and show flows.
+/// Format, try, push, publish, promote, list, show and compare flows.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Example, from a file to a live release:
   semel flow push greet.flow.yaml
@@ -24,6 +25,7 @@ pub(crate) enum Command {
     Promote(promote::Arguments),
     List(list::Arguments),
     Show(show::Arguments),
+    Diff(diff::Arguments),
     Try(r#try::Arguments),
     Fmt(fmt::Arguments),
     Schema(schema::Arguments),
@@ -36,6 +38,7 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
         Command::Promote(arguments) => promote::run(ctx, arguments).await,
         Command::List(arguments) => list::run(ctx, arguments).await,
         Command::Show(arguments) => show::run(ctx, arguments).await,
+        Command::Diff(arguments) => diff::run(ctx, arguments).await,
         Command::Try(arguments) => r#try::run(ctx, arguments).await,
         Command::Fmt(arguments) => fmt::run(arguments),
         Command::Schema(arguments) => schema::run(arguments),

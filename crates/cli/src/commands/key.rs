@@ -2,14 +2,16 @@
 
 mod audit;
 mod drop;
+mod list;
 mod show;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Show, audit and free keys.
+/// List, show, audit and free keys.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    List(list::Arguments),
     Show(show::Arguments),
     Drop(drop::Arguments),
     Audit(audit::Arguments),
@@ -17,6 +19,7 @@ pub(crate) enum Command {
 
 pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
     match command {
+        Command::List(arguments) => list::run(ctx, arguments).await,
         Command::Show(arguments) => show::run(ctx, arguments).await,
         Command::Drop(arguments) => drop::run(ctx, arguments).await,
         Command::Audit(arguments) => audit::run(ctx, arguments).await,

@@ -2,20 +2,23 @@
 
 mod get;
 mod list;
+mod put;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// List and fetch large outputs of runs.
+/// List, fetch and upload resources: values too large for a run's journal.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Arguments),
     Get(get::Arguments),
+    Put(put::Arguments),
 }
 
 pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
     match command {
         Command::List(arguments) => list::run(ctx, arguments).await,
         Command::Get(arguments) => get::run(ctx, arguments).await,
+        Command::Put(arguments) => put::run(ctx, arguments).await,
     }
 }

@@ -19,8 +19,12 @@ pub(crate) fn table(resources: &[Resource], style: Style) -> String {
             cell(resource.bytes.to_string()),
             cell(&resource.media_type),
             cell(resource.name.as_deref().unwrap_or("-")),
-            cell(&resource.step),
-            cell(resource.run.to_string()),
+            cell(resource.step.as_deref().unwrap_or("uploaded")),
+            cell(
+                resource
+                    .run
+                    .map_or_else(|| "-".to_owned(), |run| run.to_string()),
+            ),
         ]);
     }
     render(&table)

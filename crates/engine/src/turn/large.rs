@@ -58,8 +58,7 @@ impl Turn {
     fn keeping(&self) -> Keeping<'_> {
         Keeping {
             namespace_id: self.release.namespace_id,
-            run: self.run,
-            step: self.step().id.as_str(),
+            by: Some((self.run, self.step().id.as_str())),
             name: None,
             keep: RESULT_KEEP,
         }

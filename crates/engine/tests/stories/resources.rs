@@ -96,8 +96,7 @@ fn run() -> RunId {
 fn keeping(keep: Span) -> Keeping<'static> {
     Keeping {
         namespace_id: 1,
-        run: run(),
-        step: "fetch",
+        by: Some((run(), "fetch")),
         name: None,
         keep,
     }
@@ -133,7 +132,8 @@ async fn a_result_that_is_too_large_goes_to_the_resource_store() -> Result<()> {
         rows
     );
     let row = resources::find(ground.cell.of(kept.resource), 1, kept.resource).await?;
-    assert_eq!(row.context("a row")?.step, "fetch");
+    let row = row.context("a row")?;
+    assert_eq!(row.step.as_deref(), Some("fetch"));
     Ok(())
 }
 

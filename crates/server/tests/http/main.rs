@@ -9,6 +9,7 @@ mod callbacks;
 mod commands;
 mod connections;
 mod doubts;
+mod find;
 mod hooks;
 mod key_audit;
 mod limits;

@@ -85,8 +85,8 @@ async fn a_resource_is_downloaded_as_a_file() -> Result<()> {
         .await?;
 
     assert_eq!(
-        (shown.bytes, shown.step.as_str()),
-        (page.len() as u64, "render")
+        (shown.bytes, shown.step.as_deref()),
+        (page.len() as u64, Some("render"))
     );
     assert!(read == page.as_bytes());
     let header = |name: &str| {

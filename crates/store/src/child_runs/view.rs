@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::ChildrenOf;
-use crate::cell::{ReadError, SlotCell};
+use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::runs::{read_json, read_state};
 
 pub(super) const COUNT: &str = "
@@ -41,6 +41,18 @@ pub(super) const FIRST_SUCCEEDED: &str = "
      WHERE p.parent_id = $1 AND p.step = $2 AND p.state = 'succeeded'
      ORDER BY p.ended_at, p.index
      LIMIT 1";
+
+/// By the hash of the key, which the index has: a key may be longer than an index takes.
+pub(super) const FIND_BY_KEY: &str = "
+    SELECT p.step, p.index, p.key, p.run_id, p.state::text, r.state::text, r.result, r.fault,
+           p.parent_id
+      FROM child_runs p
+      JOIN runs parent ON parent.id = p.parent_id
+      LEFT JOIN runs r ON r.id = p.run_id
+     WHERE hashtextextended(p.key, 0) = hashtextextended($2, 0) AND p.key = $2
+       AND parent.namespace_id = $1
+     ORDER BY parent.accepted_at DESC, p.parent_id, p.step
+     LIMIT $3";
 
 /// How many child runs are in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,6 +159,20 @@ pub async fn first_succeeded(
         .query_opt(FIRST_SUCCEEDED, &[of.parent.as_uuid(), &of.step])
         .await?;
     Ok(row.as_ref().map(read_view))
+}
+
+/// The child runs of all runs whose items have this key, those of the newest runs first; each with its
+/// parent.
+pub async fn find_by_key(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    key: &str,
+    limit: u16,
+) -> Result<Vec<(RunId, ChildRunView)>, ReadError> {
+    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &key, &i64::from(limit)];
+    let rows = cell.reader().await?.query(FIND_BY_KEY, &values).await?;
+    let read = |row: &Row| (RunId::from_uuid(row.get(8)), read_view(row));
+    Ok(rows.iter().map(read).collect())
 }
 
 fn read_counts(row: &Row, from: usize) -> ChildCounts {

@@ -4,7 +4,8 @@ use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use semel_model::named_effect::OnDoubt;
 use semel_model::{
-    EffectId, EffectName, EffectScope, Fingerprint, NamedEffectId, NamedEffectState, RunId, Span,
+    EffectId, EffectName, EffectScope, Fingerprint, Key, NamedEffectId, NamedEffectState, RunId,
+    Span,
 };
 use serde_json::Value;
 use tokio_postgres::Row;
@@ -31,11 +32,10 @@ const READ: &str = "
      ORDER BY n.id
      LIMIT 2";
 
-/// Without results, of which a page could hold more than there is memory.
-macro_rules! list {
-    ($states:literal) => {
-        concat!(
-            "
+/// Of a namespace, without results, of which a page could hold more than there is memory.
+macro_rules! without_results {
+    () => {
+        "
     SELECT n.id, n.scope, n.key, n.generation,
            CASE WHEN n.lease_until <= moment() THEN 'in_doubt' ELSE n.state::text END,
            n.kind, n.destination, n.method, n.fingerprint, n.token,
@@ -44,7 +44,15 @@ macro_rules! list {
            n.settled_at, n.settled_by, n.expires_at, NULL::json, n.external_id, n.fault, n.note,
            n.keep_ms, n.status, n.holder
       FROM named_effects n
-     WHERE n.namespace_id = $1
+     WHERE n.namespace_id = $1"
+    };
+}
+
+macro_rules! list {
+    ($states:literal) => {
+        concat!(
+            without_results!(),
+            "
        AND ($2::text IS NULL OR n.scope = $2)
        AND ($3::text IS NULL
             OR CASE WHEN n.lease_until <= moment() THEN 'in_doubt' ELSE n.state::text END = $3)
@@ -63,7 +71,17 @@ const LIST: &str = list!("n.state <> 'absent'");
 /// Those that are not settled, by an index of them alone: few, however many are done.
 const LIST_OPEN: &str = list!("n.state IN ('pending', 'in_doubt')");
 
-pub(crate) const STATEMENTS: &[&str] = &[READ, LIST, LIST_OPEN];
+/// Of every scope.
+const LIST_OF_KEY: &str = concat!(
+    without_results!(),
+    "
+       AND n.key = $2 AND n.state <> 'absent'
+       AND (n.expires_at IS NULL OR n.expires_at > moment())
+     ORDER BY n.begun_at DESC, n.id DESC
+     LIMIT $3"
+);
+
+pub(crate) const STATEMENTS: &[&str] = &[READ, LIST, LIST_OPEN, LIST_OF_KEY];
 
 /// The latest holder of a named effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -225,6 +243,19 @@ pub async fn list(
         Some(NamedEffectState::Done | NamedEffectState::Failed) | None => LIST,
     };
     let rows = cell.reader().await?.query(text, &values).await?;
+    Ok(rows.iter().filter_map(read_view).collect())
+}
+
+/// Lists the named effects of all scopes whose key this is, without their results, the latest begun
+/// first.
+pub async fn list_of_key(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    key: &Key,
+    limit: u16,
+) -> Result<Vec<NamedEffectView>, ReadError> {
+    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &key.as_bytes(), &i64::from(limit)];
+    let rows = cell.reader().await?.query(LIST_OF_KEY, &values).await?;
     Ok(rows.iter().filter_map(read_view).collect())
 }
 

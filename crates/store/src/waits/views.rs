@@ -1,9 +1,12 @@
 //! Waits as the API shows them.
 
 use jiff::Timestamp;
+use semel_model::storable::indexed;
 use semel_model::wait::WaitState;
 use semel_model::{RunId, WaitId};
+use serde_json::Value;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::read_state;
 use crate::cell::{EveryCell, ReadError, SlotCell};
@@ -25,6 +28,15 @@ pub(super) const FIND: &str = "
       FROM waits w
       JOIN runs r ON r.id = w.run_id
      WHERE r.namespace_id = $1 AND w.id = $2";
+
+/// Open waits for an event with this value, whatever the event.
+pub(super) const LIST_OF_VALUE: &str = "
+    SELECT w.id, w.run_id, w.step, w.state::text, w.opened_at, w.until, w.ended_at, w.payload
+      FROM event_waits e
+      JOIN waits w ON w.id = e.wait_id
+     WHERE e.namespace_id = $1 AND e.value = ANY ($2)
+     ORDER BY w.opened_at DESC
+     LIMIT $3";
 
 /// A wait as the API shows it.
 #[derive(Clone, Debug)]
@@ -66,6 +78,20 @@ pub async fn list_of_run(
     limit: u16,
 ) -> Result<Vec<WaitView>, ReadError> {
     read_views(&cell.reader().await?, namespace_id, Some(run), ended, limit).await
+}
+
+/// Lists the open waits for an event that one of these values tells from others, newest first.
+pub async fn list_of_event_values(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    wanted: &[Value],
+    limit: u16,
+) -> Result<Vec<WaitView>, ReadError> {
+    let texts = wanted.iter().map(Value::to_string);
+    let texts: Vec<String> = texts.map(|text| indexed(&text).into_owned()).collect();
+    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &texts, &i64::from(limit)];
+    let rows = cell.reader().await?.query(LIST_OF_VALUE, &values).await?;
+    Ok(rows.iter().map(read_view).collect())
 }
 
 async fn read_views(

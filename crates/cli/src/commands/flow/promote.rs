@@ -116,7 +116,7 @@ fn latest(found: &FlowDetail) -> Result<i32, Problem> {
 }
 
 /// Reads `r3` or `3`.
-fn read_number(text: &str) -> Result<i32, String> {
+pub(super) fn read_number(text: &str) -> Result<i32, String> {
     text.strip_prefix('r')
         .unwrap_or(text)
         .parse()

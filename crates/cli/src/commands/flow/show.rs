@@ -1,9 +1,11 @@
 //! `semel flow show`.
 
 use semel_api::types::FlowDetail;
+use semel_flow::CheckContext;
 use semel_model::FlowName;
 
 use crate::answer::{Answer, Problem};
+use crate::connections;
 use crate::context::Context;
 use crate::inventory;
 use crate::remote;
@@ -21,12 +23,16 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
-    let found = remote::client(ctx)?.get_flow(&arguments.flow).await?;
-    let text = tell(&found, ctx.style);
-    Ok(Answer::done(&found, text).next(format!("semel run list --flow {}", arguments.flow)))
+    let client = remote::client(ctx)?;
+    let found = client.get_flow(&arguments.flow).await?;
+    let known = connections::of_server(&client).await;
+    let text = tell(&found, &known.facts, ctx.style);
+    let mut answer = Answer::done(&found, text);
+    answer.notes.extend(known.note);
+    Ok(answer.next(format!("semel run list --flow {}", arguments.flow)))
 }
 
-fn tell(found: &FlowDetail, style: Style) -> String {
+fn tell(found: &FlowDetail, facts: &CheckContext, style: Style) -> String {
     let mut table = style.table(&["RELEASE", "PUBLISHED", "DIGEST", "", "REHEARSAL"]);
     for release in &found.releases {
         let (tone, live) = if found.flow.live == Some(release.number) {
@@ -44,20 +50,19 @@ fn tell(found: &FlowDetail, style: Style) -> String {
     }
     let name = style.bold(&printable(&found.flow.name));
     let mut text = format!("{name}\n\n{}", render(&table));
-    if let Some(effects) = live_effects(found, style) {
+    if let Some(effects) = live_effects(found, facts, style) {
         text.push_str(&format!("\n\n{effects}"));
     }
     text
 }
 
 /// What the live release does to the world.
-fn live_effects(found: &FlowDetail, style: Style) -> Option<String> {
+fn live_effects(found: &FlowDetail, facts: &CheckContext, style: Style) -> Option<String> {
     let live = found
         .releases
         .iter()
         .find(|release| Some(release.number) == found.flow.live)?;
-    let facts = semel_flow::CheckContext::default();
-    let examined = semel_flow::examine(&found.flow.name, &live.source, &facts);
+    let examined = semel_flow::examine(&found.flow.name, &live.source, facts);
     let told = inventory::tell(&examined.inventory, style);
     (!told.is_empty()).then_some(told)
 }

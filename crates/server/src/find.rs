@@ -1,0 +1,177 @@
+//! `semel find`: everything that is known under one key, in one answer.
+
+use std::collections::HashSet;
+
+use axum::extract::State;
+use semel_api::types::{FoundItem, FoundKey};
+use semel_model::{EffectId, Key, RunId};
+use semel_store::effects::{self as effect_store, EffectView};
+use semel_store::runs::{self as run_store, RunView};
+use semel_store::{approvals as approval_store, child_runs as child_store};
+use semel_store::{kv, named_effects, waits as wait_store};
+use serde_json::Value;
+
+use crate::answer::Answered;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::query::{OfKey, Params};
+use crate::{approvals, child_runs, duplicates, effects, entries, once, payloads, runs, waits};
+
+/// How many of each list there are: whoever looks for one key wants to see where to look closer.
+const LIST_MAX: u16 = 50;
+
+/// Of how many runs and items the effects, waits, approvals and duplicates are looked up.
+const RUNS_MAX: usize = 20;
+
+/// `GET /v1/find?key=`.
+pub(crate) async fn find(
+    State(app): State<App>,
+    caller: Caller,
+    Params(of): Params<OfKey>,
+) -> Answered {
+    let key = of.read()?;
+    // A repeat that this server has just answered is among the duplicates.
+    app.engine.write_down_repeats().await;
+    let own = runs::find_by_key(&app, &caller, None, &key).await?;
+    let items =
+        child_store::find_by_key(app.cell().every(), caller.namespace_id, &of.key, LIST_MAX)
+            .await?;
+    let of_items: Vec<RunId> = items.iter().map(|(_, item)| item.run).collect();
+    let of_items = run_store::find_many(app.cell().every(), caller.namespace_id, &of_items).await?;
+    let looked_into: Vec<RunView> = own
+        .iter()
+        .chain(&of_items)
+        .take(RUNS_MAX)
+        .cloned()
+        .collect();
+    let mut found = FoundKey {
+        key: key.text(),
+        runs: own.iter().map(runs::view).collect(),
+        items: items
+            .iter()
+            .filter_map(|(parent, item)| {
+                let item = child_runs::view(item)?;
+                let parent = *parent;
+                Some(FoundItem { parent, item })
+            })
+            .collect(),
+        effects: Vec::new(),
+        named_effects: find_named(&app, &caller, &key).await?,
+        waits: find_waits(&app, &caller, &of.key, &looked_into).await?,
+        approvals: Vec::new(),
+        duplicates: duplicates::of_runs(&app, &caller, &key, &looked_into, LIST_MAX).await?,
+        entry: find_entry(&app, &caller, &of.key).await?,
+        cut: Vec::new(),
+    };
+    for run in &looked_into {
+        let (cell, id) = (app.cell().of(run.id), caller.namespace_id);
+        let asked = approval_store::list_of_run(cell, id, run.id, true, LIST_MAX).await?;
+        found.approvals.extend(asked.iter().map(approvals::view));
+    }
+    found.effects = find_effects(&app, &caller, &of.key, &looked_into).await?;
+    found.cut = cut(&mut found, own.len() + of_items.len() > looked_into.len());
+    payloads::ok(&caller, found)
+}
+
+/// The effects of runs, and those that a destination knows by this identifier.
+async fn find_effects(
+    app: &App,
+    caller: &Caller,
+    key: &str,
+    of: &[RunView],
+) -> Result<Vec<semel_api::types::Effect>, ApiError> {
+    let (cell, id) = (app.cell(), caller.namespace_id);
+    let mut found = Vec::new();
+    for run in of {
+        let of_run = effect_store::list_of_run(cell.of(run.id), id, run.partition_date, run.id);
+        found.extend(of_run.await?);
+    }
+    let external = effect_store::list_of_external_id(cell.every(), id, key, None, LIST_MAX).await?;
+    found.extend(external);
+    if let Ok(effect) = key.parse::<EffectId>() {
+        found.extend(effect_store::find(cell.of(effect), id, effect).await?);
+    }
+    let mut seen = HashSet::new();
+    found.retain(|effect: &EffectView| seen.insert((effect.id, effect.run)));
+    found.sort_by_key(|effect| std::cmp::Reverse(effect.intended_at));
+    Ok(found.iter().map(effects::view).collect())
+}
+
+/// The named effects whose key it is, and the one whose key a destination was sent.
+async fn find_named(
+    app: &App,
+    caller: &Caller,
+    key: &Key,
+) -> Result<Vec<semel_api::types::OnceEffect>, ApiError> {
+    let (cell, id) = (app.cell(), caller.namespace_id);
+    let mut found = named_effects::list_of_key(cell.every(), id, key, LIST_MAX).await?;
+    if let Ok(sent) = key.text().parse::<EffectId>() {
+        found.extend(named_effects::find_by_key(cell.of(sent), id, sent).await?);
+    }
+    let shown = found.iter().map(once::view);
+    Ok(shown
+        .map(|effect| payloads::of_once(caller, effect))
+        .collect())
+}
+
+/// The waits of runs, and the open ones for an event with this value, which may be a number.
+async fn find_waits(
+    app: &App,
+    caller: &Caller,
+    key: &str,
+    of: &[RunView],
+) -> Result<Vec<semel_api::types::Wait>, ApiError> {
+    let (cell, id) = (app.cell(), caller.namespace_id);
+    let mut found = Vec::new();
+    for run in of {
+        let of_run = wait_store::list_of_run(cell.of(run.id), id, run.id, true, LIST_MAX);
+        found.extend(of_run.await?);
+    }
+    let mut values = vec![Value::from(key)];
+    values.extend(serde_json::from_str(key).ok().filter(Value::is_number));
+    let of_events = wait_store::list_of_event_values(cell.every(), id, &values, LIST_MAX).await?;
+    found.extend(of_events);
+    let mut seen = HashSet::new();
+    found.retain(|wait| seen.insert(wait.id));
+    Ok(found.iter().map(waits::view).collect())
+}
+
+async fn find_entry(
+    app: &App,
+    caller: &Caller,
+    name: &str,
+) -> Result<Option<semel_api::types::Entry>, ApiError> {
+    let id = caller.namespace_id;
+    let cell = app.cell().of(kv::slot(id, name));
+    Ok(kv::find(cell, id, name).await?.map(entries::view))
+}
+
+/// Shortens the lists that are too long, and names them; and those that more runs would make longer.
+fn cut(found: &mut FoundKey, runs_left_out: bool) -> Vec<String> {
+    let max = usize::from(LIST_MAX);
+    let mut cut = HashSet::new();
+    let mut shorten = |name: &'static str, len: usize| {
+        if len >= max {
+            cut.insert(name);
+        }
+    };
+    shorten("runs", found.runs.len());
+    shorten("items", found.items.len());
+    shorten("effects", found.effects.len());
+    shorten("named_effects", found.named_effects.len());
+    shorten("waits", found.waits.len());
+    shorten("approvals", found.approvals.len());
+    shorten("duplicates", found.duplicates.len());
+    found.runs.truncate(max);
+    found.effects.truncate(max);
+    found.waits.truncate(max);
+    found.approvals.truncate(max);
+    found.duplicates.truncate(max);
+    if runs_left_out {
+        cut.extend(["effects", "waits", "approvals", "duplicates"]);
+    }
+    let mut cut: Vec<String> = cut.into_iter().map(str::to_owned).collect();
+    cut.sort();
+    cut
+}
