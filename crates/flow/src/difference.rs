@@ -259,9 +259,9 @@ fn step_differs(old: &Step, new: &Step) -> Vec<Difference> {
     );
     let retries = (shown(&old.retry), shown(&new.retry));
     let sent = (action(old), action(new));
-    let kind = match kind_of(old) {
-        DifferenceKind::Step if old.guard().is_some() => DifferenceKind::Request,
-        kind => kind,
+    let kind = match old.guard() {
+        Some(_) => DifferenceKind::Request,
+        None => kind_of(old),
     };
     [
         differs(DifferenceKind::Condition, id, conditions, None),
@@ -274,9 +274,9 @@ fn step_differs(old: &Step, new: &Step) -> Vec<Difference> {
 }
 
 fn kind_of(step: &Step) -> DifferenceKind {
-    match step.kind() {
-        ActionKind::Approval => DifferenceKind::Approval,
-        _ => DifferenceKind::Step,
+    match step.kind() == ActionKind::Approval {
+        true => DifferenceKind::Approval,
+        false => DifferenceKind::Step,
     }
 }
 
@@ -290,10 +290,32 @@ fn action(step: &Step) -> Option<String> {
         return None;
     };
     let kept = fields.into_iter();
-    let kept: Map<String, Value> = kept
+    let mut kept: Map<String, Value> = kept
         .filter(|(name, _)| !ELSEWHERE.contains(&name.as_str()))
         .collect();
+    if step.kind().descriptor().effect.is_none() {
+        kept.values_mut().for_each(drop_places);
+    }
     shown(&kept)
+}
+
+/// Leaves out where the parts of a step stand in the flow: a step before them moves them, and means
+/// nothing for them.
+fn drop_places(value: &mut Value) {
+    const PLACES: [&str; 4] = ["first", "branches", "to", "otherwise"];
+    match value {
+        Value::Object(fields) => {
+            let is_place = |value: &Value| match value {
+                Value::Number(_) => true,
+                Value::Array(items) => items.iter().all(|item| item.is_number() || item.is_null()),
+                Value::Null | Value::Bool(_) | Value::String(_) | Value::Object(_) => false,
+            };
+            fields.retain(|name, value| !PLACES.contains(&name.as_str()) || !is_place(value));
+            fields.values_mut().for_each(drop_places);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_places),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// A value as JSON. What is longer than a line is told apart by its digest.
@@ -384,6 +406,28 @@ steps:
             "Condition mail",
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_step_before_a_list_is_no_difference_of_the_list() {
+        let list = "  - id: each
+    foreach: { in: input.rooms, as: room, key: room, steps: [{ id: seen, kv: { set: seen, value: 1 } }] }
+";
+        let (old, new) = (
+            format!("{OLD}{list}"),
+            OLD.replace("steps:\n", "steps:\n  - { id: more, function: '1' }\n"),
+        );
+        let context = CheckContext::default();
+        let old = examine("old", &old, &context);
+        let new = examine("new", &format!("{new}{list}"), &context);
+
+        let found = compare(&old, &new);
+
+        let kinds: Vec<_> = found
+            .iter()
+            .map(|it| (it.kind, it.step.as_deref()))
+            .collect();
+        assert_eq!(kinds, [(DifferenceKind::Step, Some("more"))]);
     }
 
     #[test]
