@@ -1214,16 +1214,34 @@ CREATE TABLE duplicates (
     last_at timestamp with time zone NOT NULL,
     -- The payload, where it differs from the first delivery's.
     payload json,
+    -- Of a held delivery, what a run of its own needs besides the payload: flow, trigger, key, and the headers and query that the flow reads.
+    arrival json,
+    -- What an operator decided about a held delivery: new_key (a run of its own), repeat (answered with the existing run) or dismissed.
+    decision text,
+    -- The key that the operator chose for its run.
+    decision_key bytea,
+    -- When it was decided.
+    decided_at timestamp with time zone,
+    -- The token's name.
+    decided_by text,
+    -- The run that it has by the decision; null while a run of its own is not made yet.
+    decided_run uuid,
 
     CONSTRAINT duplicates_pkey PRIMARY KEY (subject, stopped_by, fingerprint),
+    CONSTRAINT decided_whole CHECK ((num_nulls(decision, decided_at, decided_by) = ANY (ARRAY[0, 3]))),
     CONSTRAINT duplicates_count_check CHECK ((count > 0)),
+    CONSTRAINT duplicates_decision_check CHECK ((decision = ANY (ARRAY['new_key'::text, 'repeat'::text, 'dismissed'::text]))),
     CONSTRAINT duplicates_stopped_by_check CHECK ((stopped_by = ANY (ARRAY['claim'::text, 'wait'::text, 'replay'::text, 'ledger'::text, 'destination'::text]))),
     CONSTRAINT duplicates_verdict_check CHECK ((verdict = ANY (ARRAY['repeat'::text, 'mismatch'::text, 'held'::text]))),
-    CONSTRAINT first_before_last CHECK ((first_at <= last_at))
+    CONSTRAINT first_before_last CHECK ((first_at <= last_at)),
+    CONSTRAINT held_before_decided CHECK (((decision IS NULL) OR (verdict = 'held'::text))),
+    CONSTRAINT new_key_named CHECK (((decision_key IS NOT NULL) = (NOT (decision IS DISTINCT FROM 'new_key'::text)))),
+    CONSTRAINT run_of_a_decision CHECK (((decided_run IS NULL) OR (decision = ANY (ARRAY['new_key'::text, 'repeat'::text]))))
 ) WITH (fillfactor=80);
 CREATE INDEX duplicates_by_age ON duplicates USING btree (namespace_id, last_at);
+CREATE INDEX duplicates_held ON duplicates USING btree (namespace_id, last_at) WHERE ((verdict = 'held'::text) AND ((decision IS NULL) OR ((decision = 'new_key'::text) AND (decided_run IS NULL))));
 
--- Deliveries that were refused because no key could be computed: dedupe cannot be bypassed silently.
+-- Deliveries that were refused: deduplication cannot be bypassed silently. A storm of them costs a few rows a minute.
 CREATE TABLE refused_deliveries (
     -- In order of writing.
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
@@ -1240,6 +1258,8 @@ CREATE TABLE refused_deliveries (
 
     CONSTRAINT refused_deliveries_pkey PRIMARY KEY (id)
 );
+CREATE INDEX refused_deliveries_by_age ON refused_deliveries USING btree (at);
+CREATE INDEX refused_deliveries_by_namespace ON refused_deliveries USING btree (namespace_id, id);
 
 -- Bodies that came signed, from sources whose signature does not cover the key: the same body under another key is a replay.
 CREATE TABLE seen_bodies (

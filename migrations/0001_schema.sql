@@ -1105,8 +1105,18 @@ CREATE TABLE duplicates (
     first_at     timestamptz NOT NULL,
     last_at      timestamptz NOT NULL,
     payload      json,
+    arrival      json,
+    decision     text CHECK (decision IN ('new_key', 'repeat', 'dismissed')),
+    decision_key bytea,
+    decided_at   timestamptz,
+    decided_by   text,
+    decided_run  uuid,
     PRIMARY KEY (subject, stopped_by, fingerprint),
-    CONSTRAINT first_before_last CHECK (first_at <= last_at)
+    CONSTRAINT first_before_last CHECK (first_at <= last_at),
+    CONSTRAINT decided_whole CHECK (num_nulls(decision, decided_at, decided_by) IN (0, 3)),
+    CONSTRAINT held_before_decided CHECK (decision IS NULL OR verdict = 'held'),
+    CONSTRAINT new_key_named CHECK ((decision_key IS NOT NULL) = (decision IS NOT DISTINCT FROM 'new_key')),
+    CONSTRAINT run_of_a_decision CHECK (decided_run IS NULL OR decision IN ('new_key', 'repeat'))
 ) WITH (fillfactor = 80);
 COMMENT ON TABLE duplicates IS 'Repeats that were stopped: one row per place and payload, however many come.';
 COMMENT ON COLUMN duplicates.subject IS 'The claim, the wait or the effect that stopped it.';
@@ -1119,7 +1129,15 @@ COMMENT ON COLUMN duplicates.count IS 'How many.';
 COMMENT ON COLUMN duplicates.first_at IS 'When the first came.';
 COMMENT ON COLUMN duplicates.last_at IS 'When the latest came.';
 COMMENT ON COLUMN duplicates.payload IS 'The payload, where it differs from the first delivery''s.';
+COMMENT ON COLUMN duplicates.arrival IS 'Of a held delivery, what a run of its own needs besides the payload: flow, trigger, key, and the headers and query that the flow reads.';
+COMMENT ON COLUMN duplicates.decision IS 'What an operator decided about a held delivery: new_key (a run of its own), repeat (answered with the existing run) or dismissed.';
+COMMENT ON COLUMN duplicates.decision_key IS 'The key that the operator chose for its run.';
+COMMENT ON COLUMN duplicates.decided_at IS 'When it was decided.';
+COMMENT ON COLUMN duplicates.decided_by IS 'The token''s name.';
+COMMENT ON COLUMN duplicates.decided_run IS 'The run that it has by the decision; null while a run of its own is not made yet.';
 CREATE INDEX duplicates_by_age ON duplicates (namespace_id, last_at);
+CREATE INDEX duplicates_held ON duplicates (namespace_id, last_at)
+    WHERE verdict = 'held' AND (decision IS NULL OR (decision = 'new_key' AND decided_run IS NULL));
 
 CREATE TABLE refused_deliveries (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -1129,13 +1147,15 @@ CREATE TABLE refused_deliveries (
     code         text NOT NULL,
     message      text NOT NULL
 );
-COMMENT ON TABLE refused_deliveries IS 'Deliveries that were refused because no key could be computed: dedupe cannot be bypassed silently.';
+COMMENT ON TABLE refused_deliveries IS 'Deliveries that were refused: deduplication cannot be bypassed silently. A storm of them costs a few rows a minute.';
 COMMENT ON COLUMN refused_deliveries.id IS 'In order of writing.';
 COMMENT ON COLUMN refused_deliveries.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN refused_deliveries.flow IS 'The flow.';
 COMMENT ON COLUMN refused_deliveries.at IS 'When.';
 COMMENT ON COLUMN refused_deliveries.code IS 'The error code of the response.';
 COMMENT ON COLUMN refused_deliveries.message IS 'What was wrong.';
+CREATE INDEX refused_deliveries_by_namespace ON refused_deliveries (namespace_id, id);
+CREATE INDEX refused_deliveries_by_age ON refused_deliveries (at);
 
 CREATE TABLE seen_bodies (
     namespace_id integer NOT NULL,

@@ -6,9 +6,11 @@
 
 mod approvals;
 mod connections;
+mod doubts;
 mod error;
 mod find;
 mod flows;
+mod held;
 mod once;
 mod reconcile;
 mod rehearsals;

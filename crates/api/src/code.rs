@@ -205,6 +205,18 @@ codes! {
     /// A known key with another payload.
     PayloadMismatch "payload-mismatch" 422 "The key was used with another payload"
         "Send the first payload again, or use another key for another intent.";
+    /// No such stopped delivery.
+    DuplicateNotFound "duplicate-not-found" 404 "There is no such stopped delivery"
+        "Check the id and the token's namespace; `semel duplicate list --held` shows what is held.";
+    /// Another decision was first.
+    HeldDecided "held-decided" 409 "The held delivery is already decided"
+        "The first decision stands; the detail says who made it and what came of it.";
+    /// The held delivery cannot be let in like this.
+    HeldNotAccepted "held-not-accepted" 409 "The held delivery cannot be accepted like this"
+        "Choose another key, accept it as a repeat, or dismiss it, as the detail says.";
+    /// The doubts are no longer those of the preview.
+    DoubtsChanged "doubts-changed" 409 "The effects in doubt have changed"
+        "Run the command without `--apply`, look at the list, and apply the new digest; nothing was settled.";
     /// A command's key was used with another payload.
     CommandMismatch "command-mismatch" 422 "The Idempotency-Key was used for another command"
         "Use a new Idempotency-Key for a new command.";
@@ -364,36 +376,4 @@ impl fmt::Display for Code {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::path::Path;
-
-    use super::*;
-
-    #[test]
-    fn every_code_is_one_of_its_kind() {
-        let words: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
-
-        assert_eq!(words.len(), Code::ALL.len());
-        for word in words {
-            assert!(
-                word.chars().all(|c| c.is_ascii_lowercase() || c == '-'),
-                "{word} is kebab-case"
-            );
-        }
-    }
-
-    #[test]
-    fn every_code_has_its_page() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        for code in Code::ALL {
-            let page = std::fs::read_to_string(root.join(code.page())).unwrap_or_default();
-
-            assert!(
-                page.starts_with(&format!("# {code}\n\n{}.", code.title())),
-                "{} opens with its code and title",
-                code.page()
-            );
-        }
-    }
-}
+mod tests;

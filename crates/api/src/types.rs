@@ -9,9 +9,11 @@ mod approval;
 mod audit;
 mod child_run;
 mod connection;
+mod doubt;
 mod effect;
 mod find;
 mod flow;
+mod held;
 mod once;
 mod problem;
 mod reconcile;
@@ -34,12 +36,16 @@ pub use audit::{
 };
 pub use child_run::{ChildRun, ChildRunFilter, ChildRunProgress, ChildRunState};
 pub use connection::{Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried};
+pub use doubt::{GroupedDoubt, GroupedDoubts, SettleGroup};
 pub use effect::{
     Act, Amend, Amended, Duplicate, Effect, EffectFilter, EffectReason, EffectReopened, Late, Sent,
     Settle, Settled, Source, Verdict,
 };
 pub use find::{Entry, EntryFilter, FoundItem, FoundKey, KeyFilter};
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
+pub use held::{
+    AcceptAsNew, DecidedHeld, HeldDecision, HeldReason, RefusedDelivery, RefusedFilter,
+};
 pub use once::{
     BeginOnce, BegunOnce, FailOnce, FinishOnce, GetOnce, HeartbeatOnce, OnceEffect, OnceFilter,
     OnceHold, RedoOnce, RenewedOnce, ReportedOnce, SettleOnce,

@@ -147,6 +147,8 @@ const DECISIONS: &[&str] = &[
     "semel approval approve",
     "semel approval reject",
     "semel doubt settle",
+    "semel duplicate accept",
+    "semel duplicate dismiss",
     "semel effect amend",
     "semel key drop",
     "semel once redo",

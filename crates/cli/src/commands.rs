@@ -23,6 +23,7 @@ pub(crate) mod kv;
 pub(crate) mod migrate;
 pub(crate) mod once;
 pub(crate) mod reconcile;
+pub(crate) mod refusal;
 pub(crate) mod rehearse;
 pub(crate) mod replay;
 pub(crate) mod resource;
@@ -66,6 +67,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Duplicate(duplicate::Command),
     Find(find::Arguments),
+    #[command(subcommand)]
+    Refusal(refusal::Command),
     #[command(subcommand)]
     Key(key::Command),
     #[command(subcommand)]
@@ -119,6 +122,7 @@ pub(crate) async fn carry_out(
         Command::Doubt(command) => doubt::run(ctx, &command).await,
         Command::Duplicate(command) => duplicate::run(ctx, &command).await,
         Command::Find(arguments) => find::run(ctx, &arguments).await,
+        Command::Refusal(command) => refusal::run(ctx, &command).await,
         Command::Key(command) => key::run(ctx, &command).await,
         Command::Kv(command) => kv::run(ctx, &command).await,
         Command::Resource(command) => resource::run(ctx, &command).await,

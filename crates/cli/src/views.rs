@@ -3,6 +3,7 @@
 pub(crate) mod approval;
 pub(crate) mod child_run;
 pub(crate) mod delivery;
+pub(crate) mod duplicate;
 pub(crate) mod effect;
 pub(crate) mod entry;
 pub(crate) mod once;

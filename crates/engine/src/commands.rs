@@ -8,6 +8,7 @@ pub mod cancel;
 mod complete_wait;
 pub mod connection;
 pub mod decide_approval;
+pub mod decide_held;
 pub mod drop_key;
 pub mod fire_schedule;
 pub mod once;

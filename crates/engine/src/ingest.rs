@@ -25,9 +25,11 @@ use crate::turn::{FirstEffectPlan, LoadedRun, Turn, TurnStart, first_row};
 
 mod api;
 pub mod callback;
+mod challenge;
 mod delivery;
 mod error;
 mod event;
+mod held;
 mod inbound;
 mod input;
 mod key;
@@ -40,6 +42,7 @@ mod signature;
 mod webhook;
 
 pub use api::{KeySource, Start};
+pub(crate) use delivery::read_payload;
 use delivery::{begin_unplanned, first_event, first_state};
 pub use error::IntakeError;
 pub(crate) use inbound::Inbound;
@@ -239,23 +242,37 @@ impl Runtime {
                 let repeat = stopped(self, &inbound, subject, met.run, DuplicateVerdict::Repeat);
                 self.writers.duplicates.add(repeat);
                 let mut accepted = answer(&inbound, &met, true);
-                let resumes = inbound.resumes && !SeededBug::RepeatDoesNotResume.is_seeded();
-                if resumes && met.state == RunState::Failed {
-                    let fault = met.fault.as_deref();
-                    let resumed = self.resume_for_repeat(met.run, fault, flow.keep).await;
-                    if resumed? {
-                        accepted.state = RunState::Active;
-                        (accepted.result, accepted.fault) = (None, None);
-                    }
-                }
-                if inbound.replays && met.state == RunState::Failed {
-                    self.replay_for_repeat(release.namespace_id, &mut accepted)
-                        .await?;
-                }
+                let on_repeat = (inbound.resumes, inbound.replays);
+                self.repeat(&release, on_repeat, &mut accepted).await?;
                 Ok(Intake::Accepted(accepted))
             }
             ClaimVerdict::Mismatch => self.mismatch(&inbound, claim, &met).await,
         }
+    }
+
+    /// Does what the trigger says of the repeat of a run that failed: `on_repeat`.
+    pub(crate) async fn repeat(
+        self: &Arc<Self>,
+        release: &Release,
+        (resumes, replays): (bool, bool),
+        accepted: &mut Accepted,
+    ) -> Result<(), IntakeError> {
+        if accepted.state != RunState::Failed {
+            return Ok(());
+        }
+        if resumes && !SeededBug::RepeatDoesNotResume.is_seeded() {
+            let (run, fault) = (accepted.run, accepted.fault.as_deref());
+            let resumed = self.resume_for_repeat(run, fault, release.flow.keep);
+            if resumed.await? {
+                accepted.state = RunState::Active;
+                (accepted.result, accepted.fault) = (None, None);
+            }
+        }
+        if replays {
+            self.replay_for_repeat(release.namespace_id, accepted)
+                .await?;
+        }
+        Ok(())
     }
 
     /// A known key with another payload: never a second run.
@@ -272,18 +289,23 @@ impl Runtime {
             Mismatch::Hold => DuplicateVerdict::Held,
         };
         let subject = Subject::Claim(claim);
-        self.writers
-            .duplicates
-            .add(stopped(self, inbound, subject, met.run, kind));
+        let repeat = stopped(self, inbound, subject, met.run, kind);
+        let id = repeat.id();
+        self.writers.duplicates.add(repeat);
         if policy != Mismatch::Accept {
             // The answer promises that it is recorded, so it is on disk before the answer: a
             // provider that gets this answer does not send it again.
             self.writers.duplicates.flush().await?;
         }
         match policy {
-            Mismatch::Reject => Err(IntakeError::Mismatch { run: met.run }),
+            Mismatch::Reject => {
+                let error = IntakeError::Mismatch { run: met.run };
+                let reason = format!("key {}: {error}", inbound.key);
+                input::note_refusal(self, &inbound.release, &error, &reason).await;
+                Err(error)
+            }
             Mismatch::Accept => Ok(Intake::Accepted(answer(inbound, met, true))),
-            Mismatch::Hold => Ok(Intake::Held(answer(inbound, met, true))),
+            Mismatch::Hold => held::answer(self, inbound, id, answer(inbound, met, true)).await,
         }
     }
 }
@@ -336,6 +358,7 @@ fn stopped(
         fingerprint: inbound.fingerprint,
         kind,
         payload: (kind != DuplicateVerdict::Repeat).then(|| inbound.text.clone()),
+        arrival: (kind == DuplicateVerdict::Held).then(|| held::arrival_of(inbound)),
         at: runtime.clock.now(),
     }
 }

@@ -25,6 +25,7 @@ pub use signature::{
 };
 
 use semel_model::Span;
+use serde::Serialize;
 
 /// A source of deliveries whose habits are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,18 @@ pub struct Provider {
     /// Paths in the payload that may differ between two deliveries of one event. `*` is each item
     /// of a list.
     pub clock_fields: &'static [&'static str],
+    /// What the source asks before it delivers, where it does.
+    pub challenge: Option<Challenge>,
+}
+
+/// What a source asks of an address before it delivers to it. The answer starts no run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Challenge {
+    /// A signed delivery of the type `url_verification`, whose `challenge` is sent back as text.
+    UrlVerification,
+    /// A request with the method OPTIONS that asks whether events may be sent, and how many.
+    RequestOrigin,
 }
 
 /// Where a key stands in a delivery.

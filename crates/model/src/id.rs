@@ -16,6 +16,7 @@
 //! schedule = SHA-256(namespace, flow)                               16 bytes, slot in front
 //! gate    = SHA-256(namespace, flow, kind, object)                 16 bytes, slot in front
 //! named effect = SHA-256(namespace, scope, key)                    16 bytes, slot in front
+//! duplicate = 8 bytes of what stopped it, 8 of SHA-256(that, its kind, fingerprint)
 //! ```
 //!
 //! The *first run* is the first one of the key, or the child run at the same place in it: so an effect
@@ -31,6 +32,7 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::fingerprint::Fingerprint;
 use crate::key::{Key, KeySpace};
 use crate::name::{FlowName, NamespaceName};
 use crate::slot::{InSlot, Slot};
@@ -144,6 +146,10 @@ identity!(
     /// A set of runs that an operator replays together.
     ReplayPlanId, "plan_"
 );
+identity!(
+    /// The repeats that one place stopped with one payload. It lives in the slot of that place.
+    DuplicateId, "dup_"
+);
 
 macro_rules! in_slot {
     ($($name:ident),*) => {$(
@@ -162,7 +168,8 @@ in_slot!(
     WaitId,
     ScheduleId,
     GateId,
-    NamedEffectId
+    NamedEffectId,
+    DuplicateId
 );
 
 impl ClaimId {
@@ -299,6 +306,24 @@ impl ScheduleId {
     pub fn derive(namespace: &NamespaceName, flow: &FlowName) -> Self {
         let parts = [namespace.as_str().as_bytes(), flow.as_str().as_bytes()];
         Self(Uuid::from_bytes(digest("semel.schedule.1", &parts)))
+    }
+}
+
+impl DuplicateId {
+    /// Derives it from the claim, wait or effect that stopped the repeats, the name of that place, and
+    /// the fingerprint of their payload.
+    pub fn derive(subject: &Uuid, stopped_by: &str, fingerprint: Fingerprint) -> Self {
+        let parts: [&[u8]; 3] = [
+            subject.as_bytes(),
+            stopped_by.as_bytes(),
+            fingerprint.as_uuid().as_bytes(),
+        ];
+        Self(in_front(subject.as_bytes(), "semel.duplicate.1", &parts))
+    }
+
+    /// The lowest and the highest identity that what stopped it can have.
+    pub fn subject_range(&self) -> (Uuid, Uuid) {
+        range(*self.0.as_bytes())
     }
 }
 

@@ -43,8 +43,8 @@ pub use event::Event;
 pub use fingerprint::Fingerprint;
 pub use guard::Guard;
 pub use id::{
-    ClaimId, DeliveryId, EffectId, GateId, HolderId, NamedEffectId, ParseIdError, ReplayPlanId,
-    RunId, ScheduleId, SessionId, TokenId, WaitId,
+    ClaimId, DeliveryId, DuplicateId, EffectId, GateId, HolderId, NamedEffectId, ParseIdError,
+    ReplayPlanId, RunId, ScheduleId, SessionId, TokenId, WaitId,
 };
 pub use key::{Key, KeySpace};
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};

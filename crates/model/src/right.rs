@@ -41,7 +41,7 @@ rights! {
     /// To start runs.
     Start "start" "start runs";
     /// To intervene in runs.
-    Operate "operate" "cancel and resume runs, complete waits, drop keys, pause and fire schedules, retry deliveries";
+    Operate "operate" "cancel and resume runs, complete waits, drop keys, pause and fire schedules, retry deliveries, decide held deliveries";
     /// To record what an effect in doubt came to.
     Settle "settle" "settle effects in doubt, and correct a result that an operator recorded";
     /// To replay runs.

@@ -89,6 +89,8 @@ impl Routes {
         put PUT;
         /// Adds a route for DELETE.
         delete DELETE;
+        /// Adds a route for OPTIONS.
+        options OPTIONS;
     }
 
     fn add<H, T>(

@@ -8,6 +8,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use semel_engine::Engine;
 use semel_rehearse::Rehearsals;
 use semel_store::Cell;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::{Caller, Verified};
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) edge: RateLimits,
     /// How long deliveries to hooks take, from the whole body to the answer.
     pub(crate) hook_seconds: Histogram,
+    /// Places for responses that are held until a run ends.
+    pub(crate) held_responses: Semaphore,
     /// What is known of the database without asking.
     pub(crate) pulse: Pulse,
     /// The database as requests read from it.

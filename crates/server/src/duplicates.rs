@@ -1,9 +1,14 @@
-//! Duplicates: the repeats that were stopped, and what came too late.
+//! Duplicates: the repeats that were stopped, what came too late, and decisions about what is held.
+
+mod held;
+
+pub(crate) use held::{accept_as_new, accept_as_repeat, dismiss};
 
 use axum::extract::State;
-use semel_api::types::{Duplicate, Late, Page};
+use semel_api::Code;
+use semel_api::types::{Duplicate, HeldDecision, Late, Page};
 use semel_model::{Key, RunId};
-use semel_store::duplicates::{self, DuplicateView};
+use semel_store::duplicates::{self, DecisionView, DuplicateView};
 use semel_store::object_versions::{self, StaleView};
 use semel_store::runs::{self as store_runs, RunView};
 use serde::Deserialize;
@@ -24,6 +29,12 @@ pub(crate) struct Filter {
     run: Option<RunId>,
     #[serde(default)]
     key: Option<String>,
+    /// Only what is held and not decided.
+    #[serde(default)]
+    held: bool,
+    /// Only those of this flow; together with `held`.
+    #[serde(default)]
+    flow: Option<String>,
     #[serde(default)]
     limit: Option<u16>,
 }
@@ -37,6 +48,13 @@ pub(crate) async fn list(
     // A repeat that this server has just answered is on the list.
     app.engine.write_down_repeats().await;
     let limit = page_size(filter.limit);
+    if filter.held {
+        return list_held(&app, &caller, &filter, limit).await;
+    }
+    if filter.flow.is_some() {
+        let detail = "`flow` belongs to `held`; duplicates are asked for by `run` or by `key`";
+        return Err(ApiError::new(Code::QueryInvalid, detail));
+    }
     let key = match &filter.key {
         Some(key) => Some(read_key(key.as_bytes())?),
         None => None,
@@ -53,6 +71,18 @@ pub(crate) async fn list(
     items.sort_by_key(|duplicate| std::cmp::Reverse(duplicate.last_at));
     items.truncate(usize::from(limit));
     payloads::ok(&caller, Page { items, next: None })
+}
+
+/// What is held and not decided.
+async fn list_held(app: &App, caller: &Caller, filter: &Filter, limit: u16) -> Answered {
+    if filter.run.is_some() || filter.key.is_some() {
+        let detail = "`held` is asked for by `flow`, not by `run` or `key`";
+        return Err(ApiError::new(Code::QueryInvalid, detail));
+    }
+    let (cell, id) = (app.cell().every(), caller.namespace_id);
+    let found = duplicates::list_held(cell, id, filter.flow.as_deref(), limit).await?;
+    let items = found.iter().map(view).collect();
+    payloads::ok(caller, Page::<Duplicate> { items, next: None })
 }
 
 /// Deliveries that came too late: of a key, or behind a run, where one is given.
@@ -79,6 +109,7 @@ async fn list_stale(
 fn view_stale(stale: StaleView) -> Duplicate {
     let key = Key::new(stale.key).ok();
     Duplicate {
+        duplicate: None,
         run: RunId::derive(stale.newest_claim, 0),
         flow: Some(stale.flow),
         key: key.map(|key| key.text()),
@@ -94,6 +125,8 @@ fn view_stale(stale: StaleView) -> Duplicate {
             version: stale.version,
             newest: stale.newest,
         }),
+        came_as: None,
+        decision: None,
     }
 }
 
@@ -136,6 +169,7 @@ async fn of_key(
 fn view(duplicate: &DuplicateView) -> Duplicate {
     let key = duplicate.key.clone().and_then(|bytes| Key::new(bytes).ok());
     Duplicate {
+        duplicate: Some(duplicate.id()),
         run: duplicate.run,
         flow: duplicate.flow.clone(),
         key: key.map(|key| key.text()),
@@ -147,5 +181,17 @@ fn view(duplicate: &DuplicateView) -> Duplicate {
         fingerprint: duplicate.fingerprint.to_string(),
         payload: read_json(duplicate.payload.as_deref()),
         order: None,
+        came_as: duplicate.came_as.clone(),
+        decision: duplicate.decision.as_ref().map(view_decision),
+    }
+}
+
+fn view_decision(made: &DecisionView) -> HeldDecision {
+    HeldDecision {
+        decision: made.kind.as_str().to_owned(),
+        key: made.key.as_ref().map(Key::text),
+        at: made.at,
+        by: made.by.clone(),
+        run: made.run,
     }
 }

@@ -1,7 +1,10 @@
 //! Effects and doubts: list, show, settle, amend.
 
+mod group;
 mod sent;
 mod sources;
+
+pub(crate) use group::{preview_group, settle_group};
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -245,6 +248,11 @@ fn read_settlement(settle: Settle) -> Result<Settlement, ApiError> {
             result: settle.result,
             reason,
         }),
+        Verdict::Undo => Ok(Settlement::Undo {
+            external_id: settle.external_id,
+            result: settle.result,
+            reason,
+        }),
         Verdict::DidNotHappen | Verdict::Fail if brought => Err(ApiError::new(
             Code::BodyInvalid,
             "`external_id` and `result` belong to an effect that happened",
@@ -266,6 +274,7 @@ impl From<SettleError> for ApiError {
                 Self::plain(Code::SettleTooSoon).retry_in(retry_in)
             }
             SettleError::ResultNeeded(detail) => Self::new(Code::ResultNeeded, detail),
+            SettleError::Changed => Self::plain(Code::DoubtsChanged),
             SettleError::NotAmendable(detail) => Self::new(Code::NotAmendable, detail),
             SettleError::Invalid(detail) => Self::new(Code::BodyInvalid, detail),
             SettleError::Reason(error) => error.into(),

@@ -87,6 +87,11 @@ impl ApiError {
         self.0.run.filter(|_| mismatch)
     }
 
+    /// Whether the body was beyond the limit.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.0.code() == Some(Code::BodyTooLarge)
+    }
+
     /// Says what to do in this case.
     pub(crate) fn with_hint(mut self, hint: String) -> Self {
         self.0.hint = hint;

@@ -7,6 +7,7 @@ use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use semel_api::Code;
 use semel_engine::{Intake, IntakeError, WebhookRequest};
+use semel_flow::provider::Challenge;
 
 use crate::answer::Answered;
 use crate::app::App;
@@ -15,6 +16,10 @@ use crate::commands::KEY_HEADER;
 use crate::error::ApiError;
 use crate::intake;
 use crate::rate_limit::Peer;
+use crate::respond;
+
+/// By this header a source of CloudEvents asks whether it may deliver.
+const REQUEST_ORIGIN: &str = "webhook-request-origin";
 
 /// Headers that are about the connection, or that carry credentials: a flow never sees them. The
 /// engine withholds a header that holds the hook's token, after it has verified the token.
@@ -42,9 +47,11 @@ pub(crate) async fn receive(
     app.engine.has_hook(&namespace, &path).await?;
     let hook = format!("{namespace}/{path}");
     app.edge.admits_some(&hook)?;
-    let (body, memory) = Payload::receive(&headers, request.into_body(), &app)
-        .await?
-        .into_parts();
+    let received = Payload::receive(&headers, request.into_body(), &app).await;
+    if received.as_ref().is_err_and(ApiError::is_too_large) {
+        app.engine.note_too_large(&namespace, &path).await;
+    }
+    let (body, memory) = received?.into_parts();
     let began = Instant::now();
     let arrival = WebhookRequest {
         namespace,
@@ -63,6 +70,10 @@ pub(crate) async fn receive(
         judged => judged.map_err(ApiError::from)?,
     };
     app.edge.admit(&hook)?;
+    if let Some(challenge) = delivery.challenge() {
+        return Ok(respond::challenge(challenge));
+    }
+    let hold_for = delivery.respond_within();
     let engine = app.engine.clone();
     // A sender with a key of its own is a program that reads the response, and not a provider that
     // only counts failures.
@@ -82,10 +93,28 @@ pub(crate) async fn receive(
         Err(run) => return intake::mismatched(run),
     };
     match taken {
-        Intake::Accepted(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, false),
+        Intake::Accepted(accepted) => respond::respond(&app, accepted, hold_for).await,
         Intake::Held(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
         Intake::Ignored => intake::ignored(),
         Intake::Stale(stale) => intake::stale(&stale),
+    }
+}
+
+/// Says to a source that asks first that it may deliver, and how much.
+pub(crate) async fn preflight(
+    State(app): State<App>,
+    Path((namespace, path)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Answered {
+    let asks = app.engine.hook_challenge(&namespace, &path).await?;
+    match asks {
+        Some(Challenge::RequestOrigin) if headers.contains_key(REQUEST_ORIGIN) => {
+            Ok(respond::allowed(app.options.hook_rate))
+        }
+        Some(Challenge::RequestOrigin | Challenge::UrlVerification) | None => {
+            let detail = "this hook takes deliveries with POST, and is not asked first";
+            Err(ApiError::new(Code::MethodNotAllowed, detail))
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use semel_api::types::{
     Approval, ChildRun, Duplicate, Effect, FoundKey, OnceEffect, Page, ReconcilePass,
-    ReconcilePassDetail, Run, RunDetail, Task, Wait,
+    ReconcilePassDetail, RefusedDelivery, Run, RunDetail, Task, Wait,
 };
 use semel_model::Right;
 use semel_model::replay::{Forecast, ReplayPreview};
@@ -83,6 +83,12 @@ impl HasPayload for Effect {
     fn leave_out(&mut self) {
         self.sent = None;
         self.note = None;
+    }
+}
+
+impl HasPayload for RefusedDelivery {
+    fn leave_out(&mut self) {
+        self.message = None;
     }
 }
 

@@ -7,8 +7,8 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use semel_api::Code;
 use semel_model::Right::{
-    Admin, Approve, Connect, Once, Operate, Payload, Promote, Read, Redo, Replay, Secret, Settle,
-    Start, Work, Write,
+    Admin, Approve, Connect, Once, Operate, Override, Payload, Promote, Read, Redo, Replay, Secret,
+    Settle, Start, Work, Write,
 };
 
 use crate::access::{Access, DeclaredRoute, Routes};
@@ -16,8 +16,8 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::{
     approvals, auth, callbacks, child_runs, connections, duplicates, effects, entries, find, flows,
-    health, hooks, keys, metrics, once, reconcile, rehearsals, replay_plans, replays, resources,
-    runs, schedules, secrets, starts, subscriptions, tasks, tokens, waits,
+    health, hooks, keys, metrics, once, reconcile, refusals, rehearsals, replay_plans, replays,
+    resources, runs, schedules, secrets, starts, subscriptions, tasks, tokens, waits,
 };
 
 /// Why a health check needs no token.
@@ -54,9 +54,11 @@ fn serve(routes: Routes, app: App) -> Router {
 fn public() -> Routes {
     let sender = Access::Open("the trigger verifies the sender by its own `auth`");
     let link = Access::Open("the address is the credential: it is signed and leads to one wait");
+    let asks = Access::Open("a source asks whether it may deliver; nothing of the request is used");
     let hint = Access::Open("it says how to use the address, and looks nothing up");
     Routes::default()
         .post("/hooks/{namespace}/{path}", sender, hooks::receive)
+        .options("/hooks/{namespace}/{path}", asks, hooks::preflight)
         .post("/callbacks/{token}", link, callbacks::receive)
         .get("/callbacks/{token}", hint, callbacks::explain)
         .get("/approvals/{token}", link, approvals::page)
@@ -95,7 +97,9 @@ fn api() -> Routes {
         .post("/effects/{effect}/undo", Redo, effects::undo)
         .post("/effects/{effect}/redo", Redo, effects::redo)
         .get("/doubts", Read, effects::list_doubts)
-        .get("/duplicates", Read, duplicates::list)
+        .post("/doubts/settle", Settle, effects::settle_group)
+        .post("/doubts/settle/preview", Settle, effects::preview_group)
+        .merge(stopping())
         .get("/find", Read, find::find)
         .get("/kv", Read, entries::list)
         .get("/kv/entry", Payload, entries::show)
@@ -124,6 +128,23 @@ fn api() -> Routes {
         .merge(subscribing())
         .merge(outside())
         .with(|router| router.layer(map_response(keep_out_of_caches)))
+}
+
+/// The routes for deliveries that started no run.
+fn stopping() -> Routes {
+    let as_new = "/duplicates/{duplicate}/accept-as-new";
+    let as_repeat = "/duplicates/{duplicate}/accept-as-repeat";
+    Routes::default()
+        .get("/duplicates", Read, duplicates::list)
+        // What was held may be a replay: a run of its own passes over that safeguard.
+        .post(as_new, Override, duplicates::accept_as_new)
+        .post(as_repeat, Operate, duplicates::accept_as_repeat)
+        .post(
+            "/duplicates/{duplicate}/dismiss",
+            Operate,
+            duplicates::dismiss,
+        )
+        .get("/refusals", Read, refusals::list)
 }
 
 fn scheduling() -> Routes {

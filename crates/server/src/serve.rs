@@ -32,6 +32,7 @@ use crate::metrics;
 use crate::options::ServerOptions;
 use crate::pulse::Pulse;
 use crate::rate_limit::{Peer, RateLimits};
+use crate::respond::HELD_RESPONSES_MAX;
 use crate::routes;
 
 /// How long accepting rests when the system has no more descriptors to give.
@@ -76,6 +77,7 @@ pub async fn serve_with_admin(
         verified: Verified::default(),
         edge: RateLimits::new(options.hook_rate),
         hook_seconds: metrics::hook_histogram(),
+        held_responses: Semaphore::new(HELD_RESPONSES_MAX),
         pulse: Pulse::default(),
         shutdown: shutdown.clone(),
     });

@@ -8,12 +8,17 @@
 //! the others are counted in one row that has no payload, so that a sender who knows a key cannot
 //! fill the disk.
 
+mod held;
 mod tally;
 
+pub use held::{
+    DecisionKind, DecisionView, HeldArrival, HeldDecision, HeldDelivery, decide, find_held, finish,
+    reopen,
+};
 pub use tally::{PAYLOADS_MAX, Tally};
 
 use jiff::Timestamp;
-use semel_model::{ClaimId, EffectId, Fingerprint, RunId, WaitId};
+use semel_model::{ClaimId, DuplicateId, EffectId, Fingerprint, RunId, WaitId};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -22,7 +27,8 @@ use crate::pool::PooledClient;
 
 const LIST: &str = "
     SELECT d.subject, d.stopped_by, d.fingerprint, d.run_id, d.verdict, d.count, d.first_at, d.last_at,
-           d.payload, r.key, f.name
+           d.payload, r.key, f.name, d.arrival, d.decision, d.decision_key, d.decided_at,
+           d.decided_by, d.decided_run
       FROM duplicates d
       LEFT JOIN runs r ON r.id = d.run_id
       LEFT JOIN releases l ON l.id = r.release_id
@@ -31,7 +37,31 @@ const LIST: &str = "
      ORDER BY d.last_at DESC
      LIMIT $3";
 
-pub(crate) const STATEMENTS: &[&str] = &[tally::TALLY, tally::KNOWN, LIST];
+/// What waits for an operator, by the index that has nothing else.
+const LIST_HELD: &str = "
+    SELECT d.subject, d.stopped_by, d.fingerprint, d.run_id, d.verdict, d.count, d.first_at, d.last_at,
+           d.payload, r.key, f.name, d.arrival, d.decision, d.decision_key, d.decided_at,
+           d.decided_by, d.decided_run
+      FROM duplicates d
+      LEFT JOIN runs r ON r.id = d.run_id
+      LEFT JOIN releases l ON l.id = r.release_id
+      LEFT JOIN flows f ON f.id = l.flow_id
+     WHERE d.namespace_id = $1
+       AND d.verdict = 'held' AND (d.decision IS NULL OR (d.decision = 'new_key' AND d.decided_run IS NULL))
+       AND ($2::text IS NULL OR f.name = $2)
+     ORDER BY d.last_at DESC
+     LIMIT $3";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    tally::TALLY,
+    tally::KNOWN,
+    LIST,
+    LIST_HELD,
+    held::FIND,
+    held::DECIDE,
+    held::FINISH,
+    held::REOPEN,
+];
 
 /// What stopped a repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,8 +134,18 @@ pub struct StoppedRepeat {
     pub kind: DuplicateVerdict,
     /// Its payload as JSON text, where it differs from the first's.
     pub payload: Option<String>,
+    /// What a run of its own needs besides the payload, as JSON text, where it is held.
+    pub arrival: Option<String>,
     /// When it came.
     pub at: Timestamp,
+}
+
+impl StoppedRepeat {
+    /// What it is counted under.
+    pub fn id(&self) -> DuplicateId {
+        let subject = self.subject.uuid();
+        DuplicateId::derive(&subject, self.subject.stopped_by(), self.fingerprint)
+    }
 }
 
 /// A stopped repeat as the API shows it.
@@ -133,6 +173,17 @@ pub struct DuplicateView {
     pub key: Option<Vec<u8>>,
     /// The run's flow, while its record is kept.
     pub flow: Option<String>,
+    /// The key that it came with, where it is held.
+    pub came_as: Option<String>,
+    /// What an operator decided about it.
+    pub decision: Option<DecisionView>,
+}
+
+impl DuplicateView {
+    /// Its identity.
+    pub fn id(&self) -> DuplicateId {
+        DuplicateId::derive(&self.subject, &self.stopped_by, self.fingerprint)
+    }
 }
 
 /// Lists stopped repeats, latest first.
@@ -142,6 +193,21 @@ pub async fn list(
     limit: u16,
 ) -> Result<Vec<DuplicateView>, ReadError> {
     read_views(&cell.reader().await?, namespace_id, None, limit).await
+}
+
+/// Lists what is held and not decided, of a flow where one is named, latest first.
+pub async fn list_held(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    flow: Option<&str>,
+    limit: u16,
+) -> Result<Vec<DuplicateView>, ReadError> {
+    let client = cell.reader().await?;
+    let limit = i64::from(limit);
+    let rows = client
+        .query(LIST_HELD, &[&namespace_id, &flow, &limit])
+        .await?;
+    Ok(rows.iter().map(read_view).collect())
 }
 
 /// Lists the repeats that a run stopped, latest first.
@@ -179,5 +245,8 @@ fn read_view(row: &Row) -> DuplicateView {
         payload: crate::runs::read_json(row, 8),
         key: row.get(9),
         flow: row.get(10),
+        came_as: crate::runs::read_json(row, 11)
+            .and_then(|text| Some(HeldArrival::read(&text)?.key)),
+        decision: held::read_decision(row, 12),
     }
 }

@@ -1,5 +1,9 @@
 //! The `effects` table: the ledger.
 
+mod group;
+
+pub use group::list_doubts_of_step;
+
 use std::borrow::Cow;
 
 use jiff::Timestamp;
@@ -120,6 +124,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     FIND,
     DOUBTS,
     COUNT_DOUBTS,
+    group::OF_STEP,
 ];
 
 /// Effects of a batch, one array per column.

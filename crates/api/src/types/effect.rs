@@ -2,9 +2,11 @@
 
 use jiff::Timestamp;
 use semel_model::effect::EffectState;
-use semel_model::{EffectId, FlowName, RunId};
+use semel_model::{DuplicateId, EffectId, FlowName, RunId};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+
+use super::held::HeldDecision;
 
 /// One change to the world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -194,6 +196,8 @@ pub struct Amended {
 pub enum Verdict {
     /// It happened: the run continues after it.
     Happened,
+    /// It happened and must not stand: the run fails, and undoes what it did.
+    Undo,
     /// It did not happen: it is performed.
     DidNotHappen,
     /// The run fails here. Whether the effect happened stays unknown: resuming the run brings the
@@ -206,6 +210,7 @@ impl Verdict {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Happened => "happened",
+            Self::Undo => "undo",
             Self::DidNotHappen => "did_not_happen",
             Self::Fail => "fail",
         }
@@ -224,6 +229,9 @@ pub struct Settled {
 /// Repeats that were stopped at one place with one payload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Duplicate {
+    /// What they are known by; absent for what came too late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<DuplicateId>,
     /// The run that answered.
     pub run: RunId,
     /// Its flow, while its record is kept.
@@ -250,6 +258,12 @@ pub struct Duplicate {
     /// What came too late, where that is why they were stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Late>,
+    /// The key that a held delivery came with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub came_as: Option<String>,
+    /// What an operator decided about a held delivery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<HeldDecision>,
 }
 
 /// A delivery that was older than what was accepted of its object.

@@ -1,6 +1,6 @@
-//! Effects, waits and duplicates.
+//! Effects and waits.
 
-use semel_api::types::{Act, Duplicate, Effect, Sent, Wait};
+use semel_api::types::{Act, Effect, Sent, Wait};
 use semel_model::EffectId;
 use semel_model::effect::EffectState;
 
@@ -206,37 +206,4 @@ pub(crate) fn waits(waits: &[Wait], style: Style) -> String {
         ]);
     }
     render(&table)
-}
-
-/// Repeats that were stopped.
-pub(crate) fn duplicates(duplicates: &[Duplicate], style: Style) -> String {
-    let mut table = style.table(&["RUN", "LAST", "COUNT", "VERDICT", "AT", "FLOW", "KEY"]);
-    for duplicate in duplicates {
-        let tone = match duplicate.verdict.as_str() {
-            "repeat" => Tone::Plain,
-            _ => Tone::Odd,
-        };
-        table.add_row([
-            cell(duplicate.run.to_string()),
-            cell(ago(duplicate.last_at)),
-            cell(duplicate.count.to_string()),
-            toned_cell(tone, &duplicate.verdict),
-            cell(&duplicate.stopped_by),
-            cell(duplicate.flow.as_deref().unwrap_or("-")),
-            cell(key_of(duplicate)),
-        ]);
-    }
-    render(&table)
-}
-
-/// The key of a repeat, and what came too late where that is why it was stopped.
-fn key_of(duplicate: &Duplicate) -> String {
-    let key = duplicate.key.as_deref().unwrap_or("-");
-    match &duplicate.order {
-        Some(late) => format!(
-            "{key} ({} of {}, {} was accepted)",
-            late.version, late.object, late.newest
-        ),
-        None => key.to_owned(),
-    }
 }

@@ -1,6 +1,7 @@
 //! The result that an operator gives an effect: everything that a later step reads.
 
 use semel_flow::Flow;
+use semel_flow::release::Reads;
 use semel_model::effect::ConfirmedBy;
 use semel_model::event::Event;
 use serde_json::Value;
@@ -19,12 +20,38 @@ pub(super) fn done_by_operator(
     external_id: Option<&str>,
     result: Option<&Value>,
 ) -> Result<Event, ResultNeeded> {
+    let reads = flow.reads_of(step);
+    done(flow, step, (external_id, result), &reads)
+}
+
+/// The same, where nothing but what undoes the step comes after it.
+pub(super) fn done_to_be_undone(
+    flow: &Flow,
+    step: &str,
+    external_id: Option<&str>,
+    result: Option<&Value>,
+) -> Result<Event, ResultNeeded> {
+    let undo = flow.find_step(step).and_then(|step| step.undo);
+    let undo = undo.map(|place| flow.steps[place].id.as_str());
+    let mut reads = flow.reads_of(step);
+    reads.result.retain(|reader| Some(reader.as_str()) == undo);
+    reads
+        .external_id
+        .retain(|reader| Some(reader.as_str()) == undo);
+    done(flow, step, (external_id, result), &reads)
+}
+
+fn done(
+    flow: &Flow,
+    step: &str,
+    (external_id, result): (Option<&str>, Option<&Value>),
+    reads: &Reads,
+) -> Result<Event, ResultNeeded> {
     let external_id = match (external_id, result) {
         (Some(id), _) => Some(id.to_owned()),
         (None, Some(result)) => derive_id(flow, step, result),
         (None, None) => None,
     };
-    let reads = flow.reads_of(step);
     let mut missing = Vec::new();
     if result.is_none() && !reads.result.is_empty() {
         missing.push(("--result '{…}'", "its result", &reads.result));

@@ -315,7 +315,7 @@ impl Runtime {
             return state.map_or_else(|error| Err(error.into()), |_| Err(ResumeError::Busy));
         }
         turn.forgive();
-        Ok(turn.carry_out(resumed, act).await?)
+        Ok(turn.carry_out(vec![resumed], act).await?)
     }
 }
 

@@ -15,7 +15,7 @@ use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::effects::{self, EffectView};
 use serde_json::Value;
 
-use super::operator_result::{ResultNeeded, done_by_operator};
+use super::operator_result::{ResultNeeded, done_by_operator, done_to_be_undone};
 use crate::commands::connection::Actor;
 use crate::runtime::Runtime;
 use crate::settle::span_between;
@@ -24,7 +24,10 @@ use crate::turn::Turn;
 use crate::turn::command::CommandError;
 use crate::unavailable::unavailable_from_store;
 
+mod group;
 mod named;
+
+pub use group::{DoubtGroup, GroupDoubt, GroupPlan};
 
 /// An operator's answer about an effect in doubt.
 #[derive(Clone, Debug)]
@@ -35,6 +38,15 @@ pub enum Settlement {
         external_id: Option<String>,
         /// The step's result. Needed where something later reads it; null where the operator says
         /// so.
+        result: Option<Value>,
+        /// Why, for the audit log.
+        reason: String,
+    },
+    /// It happened and must not stand: the run fails, and undoes what it did.
+    Undo {
+        /// The destination's identity for what was made.
+        external_id: Option<String>,
+        /// The step's result. Needed where its `undo` reads it.
         result: Option<Value>,
         /// Why, for the audit log.
         reason: String,
@@ -78,6 +90,9 @@ pub enum SettleError {
     /// What the effect gave cannot be corrected.
     #[error("{0}")]
     NotAmendable(String),
+    /// The doubts are no longer those that the operator looked at.
+    #[error("the effects in doubt have changed: nothing was settled")]
+    Changed,
     /// What was said does not fit the effect, or cannot be stored.
     #[error("{0}")]
     Invalid(String),
@@ -104,6 +119,7 @@ impl SettleError {
             Self::TooSoon { .. } => "settle-too-soon",
             Self::ResultNeeded(_) => "result-needed",
             Self::NotAmendable(_) => "not-amendable",
+            Self::Changed => "doubts-changed",
             Self::Invalid(_) => "body-invalid",
             Self::Reason(error) => error.code(),
             Self::Busy => "run-busy",
@@ -136,6 +152,7 @@ impl Settlement {
     fn act(&self, by: Actor<'_>, effect: EffectId) -> Result<AuditEntry, ReasonError> {
         let (action, reason) = match self {
             Self::Happened { reason, .. } => ("doubt.settle happened", reason),
+            Self::Undo { reason, .. } => ("doubt.settle undo", reason),
             Self::DidNotHappen { reason } => ("doubt.settle did-not-happen", reason),
             Self::Fail { reason } => ("doubt.settle fail", reason),
         };
@@ -184,24 +201,24 @@ impl Runtime {
         }
         let act = settlement.act(by, view.id)?.about(view.run);
         let turn = self.take(view.run).await?;
-        let event = match self.judge(&turn, &view, &settlement) {
-            Ok(event) => event,
+        let events = match self.judge(&turn, &view, &settlement) {
+            Ok(events) => events,
             Err(error) => {
                 // Nothing was decided: the run continues as its plan says, or stays stopped.
                 self.work.turns.spawn(turn.drive());
                 return Err(error);
             }
         };
-        Ok(turn.carry_out(event, act).await?)
+        Ok(turn.carry_out(events, act).await?)
     }
 
-    /// The event that a decision is, where it may be taken now.
+    /// The events that a decision is, where it may be taken now.
     fn judge(
         self: &Arc<Self>,
         turn: &Turn,
         view: &EffectView,
         settlement: &Settlement,
-    ) -> Result<Event, SettleError> {
+    ) -> Result<Vec<Event>, SettleError> {
         let Current::Effect(pending) = &turn.state().current else {
             return Err(SettleError::NotInDoubt { state: view.state });
         };
@@ -218,7 +235,15 @@ impl Runtime {
             return Err(SettleError::TriedAgain);
         }
         let step = view.step.clone();
-        Ok(match settlement {
+        let event = match settlement {
+            Settlement::Undo {
+                external_id,
+                result,
+                reason,
+            } => {
+                let given = (external_id.as_deref(), result.as_ref());
+                return undo(turn, &step, given, reason);
+            }
             Settlement::Happened {
                 external_id,
                 result,
@@ -236,7 +261,8 @@ impl Runtime {
                 fault: Fault::permanent("failed-by-person", reason.clone()).of(FaultKind::GivenUp),
                 retry_at: None,
             },
-        })
+        };
+        Ok(vec![event])
     }
 
     fn landing_over(
@@ -264,4 +290,37 @@ impl Runtime {
             _ => Ok(()),
         }
     }
+}
+
+/// It happened, and the run fails behind it: so it is the first that the run undoes.
+fn undo(
+    turn: &Turn,
+    step: &str,
+    (external_id, result): (Option<&str>, Option<&Value>),
+    reason: &str,
+) -> Result<Vec<Event>, SettleError> {
+    let (flow, state) = (turn.flow(), turn.state());
+    let invalid = |message: String| Err(SettleError::Invalid(message));
+    let Some(place) = state.cursor else {
+        return Err(SettleError::Unknown);
+    };
+    if state.undoing.is_some() || state.operator_step.is_some() {
+        return invalid(format!("`{step}` is not a step forward of its run"));
+    }
+    if flow.steps[place].undo.is_none() {
+        let help = "record whether it happened, or let the run fail";
+        return invalid(format!("`{step}` declares no `undo`: {help}"));
+    }
+    let fault = Fault::permanent("undone-by-person", reason).of(FaultKind::GivenUp);
+    let next = flow
+        .after(place)
+        .map(|next| flow.steps[next].id.to_string());
+    Ok(vec![
+        done_to_be_undone(flow, step, external_id, result)?,
+        Event::Broken {
+            step: next,
+            fault: fault.clone(),
+        },
+        Event::Undoing { fault },
+    ])
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
-use semel_model::run::RunState;
 use semel_model::{
     ClaimId, Fingerprint, FlowName, Key, KeySpace, NamespaceName, RunId, TriggerKind,
 };
@@ -148,6 +147,7 @@ impl Runtime {
             fingerprint,
             kind: DuplicateVerdict::Repeat,
             payload: None,
+            arrival: None,
             at: self.clock.now(),
         });
         let mut accepted = Accepted {
@@ -162,19 +162,9 @@ impl Runtime {
         };
         let release = self.live_flow(namespace_id, &start.flow).await?;
         let declared = release.flow.trigger.start(start.trigger);
-        let Some(declared) = declared.filter(|_| view.state == RunState::Failed) else {
-            return Ok(Some(accepted));
-        };
-        if declared.resumes {
-            let (fault, keep) = (accepted.fault.as_deref(), release.flow.keep);
-            let resumed = self.resume_for_repeat(run, fault, keep).await;
-            if resumed? {
-                accepted.state = RunState::Active;
-                (accepted.result, accepted.fault) = (None, None);
-            }
-        }
-        if declared.replays {
-            self.replay_for_repeat(namespace_id, &mut accepted).await?;
+        if let Some(declared) = declared {
+            let on_repeat = (declared.resumes, declared.replays);
+            self.repeat(&release, on_repeat, &mut accepted).await?;
         }
         Ok(Some(accepted))
     }

@@ -147,6 +147,7 @@ impl Runtime {
                     fingerprint: Fingerprint::of(payload),
                     kind: DuplicateVerdict::Repeat,
                     payload: None,
+                    arrival: None,
                     at: self.clock.now(),
                 });
                 Ok(Called {

@@ -15,7 +15,7 @@ use crate::event::{self, Acceptance};
 use crate::state::FoldedRun;
 use crate::turn::TurnStart;
 
-pub(super) fn read_payload(body: Vec<u8>) -> Result<(Value, String), IntakeError> {
+pub(crate) fn read_payload(body: Vec<u8>) -> Result<(Value, String), IntakeError> {
     if body.len() > PAYLOAD_BYTES_MAX {
         return Err(IntakeError::TooLarge);
     }

@@ -18,7 +18,7 @@ use semel_store::duplicates::{DuplicateVerdict, Subject};
 use semel_store::seen_bodies::{self, Body};
 use semel_store::{ReadError, claims, runs};
 
-use super::{Accepted, Inbound, Intake, IntakeError, stopped};
+use super::{Accepted, Inbound, Intake, IntakeError, held, stopped};
 use crate::catalogue::Release;
 use crate::runtime::Runtime;
 
@@ -62,13 +62,12 @@ pub(super) async fn hold(
     let accepted = find_first(runtime, inbound, first).await?;
     let subject = Subject::Replay(first);
     let kind = DuplicateVerdict::Held;
-    runtime
-        .writers
-        .duplicates
-        .add(stopped(runtime, inbound, subject, accepted.run, kind));
+    let repeat = stopped(runtime, inbound, subject, accepted.run, kind);
+    let id = repeat.id();
+    runtime.writers.duplicates.add(repeat);
     // The answer promises that it is stored, so it is on disk before the answer.
     runtime.writers.duplicates.flush().await?;
-    Ok(Intake::Held(accepted))
+    held::answer(runtime, inbound, id, accepted).await
 }
 
 /// The run that the first delivery of a body has, or will have where it is on its way.

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use semel_flow::provider::Challenge;
 use semel_flow::release::{Webhook, WebhookAuth};
-use semel_model::{KeySpace, SecretText, TriggerKind};
+use semel_model::{KeySpace, SecretText, Span, TriggerKind};
 use semel_store::refused_deliveries;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use super::challenge;
 use super::delivery::{fingerprint, read_form, read_payload, tell, to_object};
 use super::inbound::{Request, describe};
+use super::input::note_refusal;
 use super::signature::{self, SignedRequest, VerifyError};
 use super::{Inbound, Intake, IntakeError, refuse, replay};
 use crate::catalogue::Release;
@@ -49,6 +52,20 @@ pub struct Authentic {
 }
 
 impl Authentic {
+    /// What its source wants to be sent back before it delivers, where it asks for that. Such a
+    /// request is no delivery: it has no key and starts nothing.
+    #[must_use]
+    pub fn challenge(&self) -> Option<String> {
+        let webhook = webhook_of(&self.release).ok()?;
+        challenge::read(webhook.challenge?, &self.arrival.body)
+    }
+
+    /// How long its sender is kept waiting for the result of the run; nothing if it is not.
+    #[must_use]
+    pub fn respond_within(&self) -> Option<Span> {
+        webhook_of(&self.release).ok()?.respond_within
+    }
+
     /// A request of a rehearsal, which no source has signed. Nothing where the process serves.
     pub(crate) fn on_stage(
         runtime: &Runtime,
@@ -75,6 +92,20 @@ impl Runtime {
         path: &str,
     ) -> Result<(), IntakeError> {
         self.live_hook(namespace, path).await.map(drop)
+    }
+
+    /// What the source of a hook asks before it delivers, where it asks for anything.
+    ///
+    /// # Errors
+    ///
+    /// Where there is no such hook, or the database does not answer whether there is.
+    pub async fn hook_challenge(
+        self: &Arc<Self>,
+        namespace: &str,
+        path: &str,
+    ) -> Result<Option<Challenge>, IntakeError> {
+        let release = self.live_hook(namespace, path).await?;
+        Ok(webhook_of(&release)?.challenge)
     }
 
     /// Finds the hook of a request, and verifies the request's signature or token.
@@ -131,9 +162,16 @@ impl Runtime {
         let digest: Option<[u8; 32]> = webhook
             .holds_replays
             .then(|| Sha256::digest(&arrival.body).into());
-        let (input, text) = match is_form {
-            true => read_form(&arrival.body)?,
-            false => read_payload(arrival.body)?,
+        let read = match is_form {
+            true => read_form(&arrival.body),
+            false => read_payload(arrival.body),
+        };
+        let (input, text) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                note_refusal(self, &release, &error, &error.to_string()).await;
+                return Err(error);
+            }
         };
         let headers = match release.reads_headers {
             true => to_object(arrival.headers, &unseen_headers(&webhook.auth)),
@@ -177,6 +215,14 @@ impl Runtime {
         match earlier {
             None => self.accept(inbound).await,
             Some(first) => replay::hold(self, &inbound, first).await,
+        }
+    }
+
+    /// Records that a request to a hook was refused for its size: nothing of it was read.
+    pub async fn note_too_large(self: &Arc<Self>, namespace: &str, path: &str) {
+        if let Ok(release) = self.live_hook(namespace, path).await {
+            let error = IntakeError::TooLarge;
+            note_refusal(self, &release, &error, &error.to_string()).await;
         }
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_store::{
-    ReadError, llm_answers, reconcile_passes, retention, schedules, webhook_deliveries,
+    ReadError, llm_answers, reconcile_passes, refused_deliveries, retention, schedules,
+    webhook_deliveries,
 };
 
 use super::service::{Pace, PassError, Service};
@@ -51,6 +52,14 @@ impl Retention {
         Ok(())
     }
 
+    async fn delete_refused(&self) -> Result<(), ReadError> {
+        let history = self.runtime.options.history;
+        while refused_deliveries::forget(self.runtime.cell.every(), history).await? > 0 {
+            tokio::time::sleep(self.batch_pause).await;
+        }
+        Ok(())
+    }
+
     async fn delete_keys(&self) -> Result<(), ReadError> {
         loop {
             let (forgotten, more) = retention::forget_keys(self.runtime.cell.every()).await?;
@@ -80,6 +89,7 @@ impl Service for Retention {
         self.delete_deliveries().await?;
         self.delete_ticks().await?;
         self.delete_passes().await?;
+        self.delete_refused().await?;
         self.delete_keys().await?;
         Ok(self.pace.interval)
     }

@@ -24,13 +24,13 @@ pub(crate) enum CommandError {
 }
 
 impl Turn {
-    /// Commits an operator's event together with the record of the act, and lets the run continue.
+    /// Commits an operator's events together with the record of the act, and lets the run continue.
     pub(crate) async fn carry_out(
         mut self,
-        event: Event,
+        events: Vec<Event>,
         act: AuditEntry,
     ) -> Result<(), CommandError> {
-        let Err(stop) = self.commit_act(event, act).await else {
+        let Err(stop) = self.commit_act(events, act).await else {
             let turns = self.runtime.work.turns.clone();
             turns.spawn(self.drive());
             return Ok(());
@@ -93,8 +93,10 @@ impl Turn {
         }
     }
 
-    async fn commit_act(&mut self, event: Event, act: AuditEntry) -> Result<(), TurnError> {
-        self.record(event)?;
+    async fn commit_act(&mut self, events: Vec<Event>, act: AuditEntry) -> Result<(), TurnError> {
+        for event in events {
+            self.record(event)?;
+        }
         self.pending.act(act);
         self.commit(LeaseChange::Keep).await
     }

@@ -68,6 +68,7 @@ impl Turn {
             fingerprint: past.fingerprint,
             kind: DuplicateVerdict::Repeat,
             payload: None,
+            arrival: None,
             at: self.runtime.clock.now(),
         });
     }

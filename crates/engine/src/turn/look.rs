@@ -63,6 +63,7 @@ impl Turn {
             fingerprint: Fingerprint::of(&self.state.input),
             kind: DuplicateVerdict::Repeat,
             payload: None,
+            arrival: None,
             at: self.runtime.clock.now(),
         });
     }

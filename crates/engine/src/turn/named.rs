@@ -211,6 +211,7 @@ impl Turn {
                 false => DuplicateVerdict::Mismatch,
             },
             payload: None,
+            arrival: None,
             at: self.runtime.clock.now(),
         });
     }

@@ -156,6 +156,8 @@ codes! {
     UndoUnknown "undo-unknown" Error;
     /// A wait that may never end.
     WaitEndless "wait-endless" Error;
+    /// A response that is held for a run that waits for something else.
+    RespondLate "respond-late" Warning;
     /// A loop over effects whose items have no names.
     ForeachKeyMissing "foreach-key-missing" Error;
     /// A loop over a part of a result that may be stored by reference.
@@ -194,6 +196,7 @@ const RULES: &[Code] = &[
     Code::MoneyByLink,
     Code::UndoUnknown,
     Code::WaitEndless,
+    Code::RespondLate,
     Code::ForeachKeyMissing,
     Code::ForeachPart,
     Code::StepUnreachable,

@@ -1,6 +1,6 @@
 //! CloudEvents 1.0 in structured mode: the envelope is the body.
 
-use super::{Provider, Source, days};
+use super::{Challenge, Provider, Source, days};
 
 /// The preset.
 pub(super) const PRESET: Provider = Provider {
@@ -15,4 +15,5 @@ pub(super) const PRESET: Provider = Provider {
     redelivery: Some(days(7)),
     order: None,
     clock_fields: &[],
+    challenge: Some(Challenge::RequestOrigin),
 };

@@ -18,4 +18,5 @@ pub(super) const PRESET: Provider = Provider {
     // What an event is about stands elsewhere in each kind of event.
     order: None,
     clock_fields: &[],
+    challenge: None,
 };

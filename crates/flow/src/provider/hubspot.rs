@@ -41,4 +41,5 @@ pub(super) const PRESET: Provider = Provider {
     // One delivery is about many objects.
     order: None,
     clock_fields: &["*.attemptNumber"],
+    challenge: None,
 };

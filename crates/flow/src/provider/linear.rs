@@ -32,4 +32,5 @@ pub(super) const PRESET: Provider = Provider {
         version: "input.createdAt",
     }),
     clock_fields: &["webhookTimestamp"],
+    challenge: None,
 };

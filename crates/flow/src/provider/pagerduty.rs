@@ -27,4 +27,5 @@ pub(super) const PRESET: Provider = Provider {
         version: "input.event.occurred_at",
     }),
     clock_fields: &[],
+    challenge: None,
 };

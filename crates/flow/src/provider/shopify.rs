@@ -20,4 +20,5 @@ pub(super) const PRESET: Provider = Provider {
         version: "input.updated_at",
     }),
     clock_fields: &[],
+    challenge: None,
 };

@@ -2,8 +2,8 @@
 
 use super::signature::FIVE_MINUTES;
 use super::{
-    Encoding, PresetPart, PresetScheme, PresetSent, PresetSentAt, PresetSignature, Provider,
-    Source, Unit, days,
+    Challenge, Encoding, PresetPart, PresetScheme, PresetSent, PresetSentAt, PresetSignature,
+    Provider, Source, Unit, days,
 };
 
 /// The preset.
@@ -35,4 +35,5 @@ pub(super) const PRESET: Provider = Provider {
     // What an event is about stands elsewhere in each kind of event.
     order: None,
     clock_fields: &[],
+    challenge: Some(Challenge::UrlVerification),
 };

@@ -49,4 +49,5 @@ pub(super) const PRESET: Provider = Provider {
     redelivery: Some(days(7)),
     order: None,
     clock_fields: &[],
+    challenge: None,
 };

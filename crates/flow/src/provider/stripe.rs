@@ -33,4 +33,5 @@ pub(super) const PRESET: Provider = Provider {
     }),
     // How many endpoints have not answered yet: it falls from one delivery to the next.
     clock_fields: &["pending_webhooks"],
+    challenge: None,
 };

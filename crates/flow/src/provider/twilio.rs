@@ -34,4 +34,5 @@ pub(super) const PRESET: Provider = Provider {
     redelivery: Some(days(1)),
     order: None,
     clock_fields: &[],
+    challenge: None,
 };

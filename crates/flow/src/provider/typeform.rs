@@ -18,4 +18,5 @@ pub(super) const PRESET: Provider = Provider {
     redelivery: Some(days(3)),
     order: None,
     clock_fields: &[],
+    challenge: None,
 };

@@ -6,14 +6,14 @@ mod schema;
 
 pub use auth::WebhookAuth;
 
-use semel_model::{FlowName, Mismatch, TriggerKind};
+use semel_model::{FlowName, Mismatch, Span, TriggerKind};
 use serde::Serialize;
 
 use super::fields::{mismatch, replays, resumes};
 use super::order::{self, Order};
 use super::{Proof, TriggerSpec};
 use crate::expr::Expr;
-use crate::provider::{self, Provider};
+use crate::provider::{self, Challenge, Provider};
 use crate::tree::Record;
 
 /// The kind.
@@ -79,6 +79,12 @@ pub struct Webhook {
     /// mismatch. `*` is each item of a list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub clock_fields: Vec<String>,
+    /// How long the response is held for the run's result; nothing if it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub respond_within: Option<Span>,
+    /// What the source asks before it delivers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub challenge: Option<Challenge>,
 }
 
 pub(super) fn lower(record: &Record, flow: &FlowName) -> Option<Webhook> {
@@ -105,6 +111,11 @@ pub(super) fn lower(record: &Record, flow: &FlowName) -> Option<Webhook> {
             let fields = provider.clock_fields.iter();
             fields.map(|field| (*field).to_owned()).collect()
         }),
+        respond_within: match record.word("respond") {
+            Some(_) => record.span_of("within"),
+            None => None,
+        },
+        challenge: provider.and_then(|provider| provider.challenge),
         auth,
         key,
     })

@@ -21,6 +21,7 @@ fn fill(path: &str) -> String {
         .replace("{effect}", &format!("eff_{zeros}"))
         .replace("{event}", &format!("eff_{zeros}"))
         .replace("{task}", &format!("eff_{zeros}"))
+        .replace("{duplicate}", &format!("dup_{zeros}"))
         .replace("{wait}", &format!("wait_{zeros}"))
         .replace("{approval}", &format!("wait_{zeros}"))
         .replace("/tokens/{token}", &format!("/tokens/tok_{zeros}"))
@@ -126,6 +127,7 @@ fn only_addresses_that_carry_their_own_proof_and_health_checks_are_open() {
         open,
         [
             "POST /hooks/{namespace}/{path}",
+            "OPTIONS /hooks/{namespace}/{path}",
             "POST /callbacks/{token}",
             "GET /callbacks/{token}",
             "GET /approvals/{token}",
@@ -154,6 +156,11 @@ const SENSITIVE: &[&str] = &[
     "POST /v1/effects/{effect}/amend settle",
     "POST /v1/effects/{effect}/undo redo",
     "POST /v1/effects/{effect}/redo redo",
+    "POST /v1/doubts/settle settle",
+    "POST /v1/doubts/settle/preview settle",
+    "POST /v1/duplicates/{duplicate}/accept-as-new override",
+    "POST /v1/duplicates/{duplicate}/accept-as-repeat operate",
+    "POST /v1/duplicates/{duplicate}/dismiss operate",
     "GET /v1/kv/entry payload",
     "GET /v1/keys/{flow}/audit payload",
     "POST /v1/keys/{flow}/drop operate",

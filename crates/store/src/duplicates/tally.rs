@@ -20,19 +20,21 @@ use crate::cell::Cell;
 use crate::writer::connection::{ErrorClass, WriterConnection, classify};
 use crate::writer::{WriteError, describe};
 
+/// What was held stays held: an operator decides it, whatever the trigger says later.
 pub(super) const TALLY: &str = "
     INSERT INTO duplicates AS d (subject, stopped_by, fingerprint, namespace_id, run_id, verdict, count,
-                                 first_at, last_at, payload)
+                                 first_at, last_at, payload, arrival)
     SELECT t.subject, t.stopped_by, t.fingerprint, t.namespace_id, t.run_id, t.verdict, t.count,
-           t.first_at, t.last_at, t.payload::json
+           t.first_at, t.last_at, t.payload::json, t.arrival::json
       FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::int4[], $5::uuid[], $6::text[],
-                  $7::int8[], $8::timestamptz[], $9::timestamptz[], $10::text[])
+                  $7::int8[], $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[])
         AS t (subject, stopped_by, fingerprint, namespace_id, run_id, verdict, count, first_at, last_at,
-              payload)
+              payload, arrival)
      ORDER BY t.subject, t.stopped_by, t.fingerprint
         ON CONFLICT (subject, stopped_by, fingerprint) DO UPDATE
        SET count = d.count + EXCLUDED.count, run_id = EXCLUDED.run_id,
-           verdict = EXCLUDED.verdict,
+           verdict = CASE WHEN d.verdict = 'held' THEN d.verdict ELSE EXCLUDED.verdict END,
+           arrival = coalesce(d.arrival, EXCLUDED.arrival),
            first_at = least(d.first_at, EXCLUDED.first_at),
            last_at = greatest(d.last_at, EXCLUDED.last_at)";
 
@@ -92,9 +94,10 @@ impl Count {
         self.first_at = self.first_at.min(other.first_at);
         if other.last.at >= self.last.at {
             // A payload is kept as it came first.
-            let payload = self.last.payload.take();
+            let (payload, arrival) = (self.last.payload.take(), self.last.arrival.take());
             self.last = other.last;
             self.last.payload = payload.or_else(|| self.last.payload.take());
+            self.last.arrival = arrival.or_else(|| self.last.arrival.take());
         }
     }
 
@@ -106,7 +109,8 @@ impl Count {
     }
 
     fn bytes(&self) -> usize {
-        self.last.payload.as_ref().map_or(0, String::len)
+        let bytes = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        bytes(&self.last.payload) + bytes(&self.last.arrival)
     }
 }
 
@@ -320,7 +324,8 @@ async fn try_write(connection: &mut WriterConnection, chunk: Vec<Count>) -> Resu
     let firsts: Vec<Timestamp> = chunk.iter().map(|count| count.first_at).collect();
     let lasts: Vec<Timestamp> = last().map(|stopped| stopped.at).collect();
     let payloads: Vec<Option<&str>> = last().map(|stopped| stopped.payload.as_deref()).collect();
-    let values: [&(dyn ToSql + Sync); 10] = [
+    let arrivals: Vec<Option<&str>> = last().map(|stopped| stopped.arrival.as_deref()).collect();
+    let values: [&(dyn ToSql + Sync); 11] = [
         &subjects,
         &places,
         &prints,
@@ -331,6 +336,7 @@ async fn try_write(connection: &mut WriterConnection, chunk: Vec<Count>) -> Resu
         &firsts,
         &lasts,
         &payloads,
+        &arrivals,
     ];
     ready
         .client

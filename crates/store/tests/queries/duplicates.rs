@@ -22,6 +22,7 @@ fn repeat(claim: ClaimId, number: usize) -> Result<StoppedRepeat> {
         fingerprint: Fingerprint::of(&input),
         kind: DuplicateVerdict::Held,
         payload: Some(payload),
+        arrival: None,
         at: "2026-01-01T00:00:00Z".parse()?,
     })
 }

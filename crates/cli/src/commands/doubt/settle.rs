@@ -1,8 +1,10 @@
-//! `semel doubt settle`: an operator's decision on an effect in doubt.
+//! `semel doubt settle`: an operator's decision on an effect in doubt, or on all of one step.
 
-use semel_api::types::{Effect, JournalEvent, Settle, Verdict};
+mod group;
+
+use semel_api::types::{Effect, JournalEvent, Settle, SettleGroup, Verdict};
 use semel_api::{Client, ClientError, Code};
-use semel_model::{EffectId, HolderId};
+use semel_model::{EffectId, FlowName, HolderId};
 
 use crate::answer::{Answer, Problem};
 use crate::commands::{Repeat, read_json};
@@ -21,14 +23,32 @@ use crate::remote;
 #[command(after_help = "Examples:
   semel doubt settle eff_0123… --happened --result '{\"id\":\"inv_77\"}' --reason 'seen in the books'
   semel doubt settle eff_0123… --did-not-happen --reason 'no such invoice in the books'
-  semel doubt settle eff_0123… --fail --reason 'customer left'")]
+  semel doubt settle eff_0123… --undo --reason 'customer left'
+  semel doubt settle --flow orders --step charge --did-not-happen --reason 'their outage'
+  semel doubt settle --flow orders --step charge --did-not-happen --reason 'their outage' --apply DIGEST")]
 #[command(group = clap::ArgGroup::new("verdict").required(true))]
+#[command(group = clap::ArgGroup::new("subject").required(true).args(["effect", "flow"]))]
 pub(crate) struct Arguments {
     /// The effect, or the key that was sent.
-    effect: EffectId,
+    effect: Option<EffectId>,
+    /// All doubts of one step of this flow: lists them, and settles them with --apply.
+    #[arg(long, requires = "step")]
+    flow: Option<FlowName>,
+    /// The step.
+    #[arg(long, requires = "flow")]
+    step: Option<String>,
+    /// Only where the step goes over this connection.
+    #[arg(long, requires = "flow")]
+    connection: Option<String>,
+    /// The digest that the list was printed with: if the doubts have changed since, nothing is settled.
+    #[arg(long, requires = "flow", value_name = "DIGEST")]
+    apply: Option<String>,
     /// It happened: the run continues after it.
     #[arg(long, group = "verdict")]
     happened: bool,
+    /// It happened and must not stand: the run fails, and undoes what it did, this effect first.
+    #[arg(long, group = "verdict")]
+    undo: bool,
     /// It did not happen: Semel performs it.
     #[arg(long, group = "verdict")]
     did_not_happen: bool,
@@ -37,15 +57,15 @@ pub(crate) struct Arguments {
     #[arg(long, group = "verdict")]
     fail: bool,
     /// The destination's identifier of what was created.
-    #[arg(long, requires = "happened", value_name = "ID")]
+    #[arg(long, conflicts_with_all = ["did_not_happen", "fail", "flow"], value_name = "ID")]
     external_id: Option<String>,
     /// The step's result for later steps: JSON, @FILE, or - for stdin. Required if a later step
     /// reads it; null means that there is none.
-    #[arg(long, requires = "happened", value_name = "JSON")]
+    #[arg(long, conflicts_with_all = ["did_not_happen", "fail", "flow"], value_name = "JSON")]
     result: Option<String>,
     /// The attempt that you checked, as `semel effect show` prints it: if there was another attempt
     /// since, nothing is settled.
-    #[arg(long, value_name = "N")]
+    #[arg(long, conflicts_with = "flow", value_name = "N")]
     attempt: Option<i32>,
     /// The reason, for the audit log.
     #[arg(long)]
@@ -55,6 +75,28 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    match (arguments.effect, &arguments.flow, &arguments.step) {
+        (Some(effect), _, _) => settle_one(ctx, arguments, effect).await,
+        (None, Some(flow), Some(step)) => {
+            let group = SettleGroup {
+                flow: flow.clone(),
+                step: step.clone(),
+                connection: arguments.connection.clone(),
+                verdict: verdict(arguments),
+                reason: arguments.reason.clone(),
+                digest: arguments.apply.clone(),
+            };
+            group::run(ctx, group, &arguments.repeat).await
+        }
+        (None, _, _) => Err(Problem::usage("name an effect, or a flow and a step")),
+    }
+}
+
+async fn settle_one(
+    ctx: &Context,
+    arguments: &Arguments,
+    effect: EffectId,
+) -> Result<Answer, Problem> {
     let settle = Settle {
         verdict: verdict(arguments),
         external_id: arguments.external_id.clone(),
@@ -63,7 +105,6 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         reason: arguments.reason.clone(),
     };
     let client = remote::client(ctx)?;
-    let effect = arguments.effect;
     let found = find(&client, effect).await?;
     // Each doubt is another question: a later attempt's, or one that came back with a resumed run. A
     // named effect recognises a repeat by itself.
@@ -81,6 +122,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     };
     let text = match settled.verdict {
         Verdict::Happened => format!("{effect} happened; its run continues"),
+        Verdict::Undo => format!("{effect} happened and is undone; its run fails"),
         Verdict::DidNotHappen => format!("{effect} did not happen; Semel performs it now"),
         Verdict::Fail => format!("{effect} stays unknown; its run fails"),
     };
@@ -111,6 +153,8 @@ async fn count_doubts(client: &Client, found: &Effect) -> Result<usize, ClientEr
 const fn verdict(arguments: &Arguments) -> Verdict {
     if arguments.happened {
         Verdict::Happened
+    } else if arguments.undo {
+        Verdict::Undo
     } else if arguments.did_not_happen {
         Verdict::DidNotHappen
     } else {

@@ -1,6 +1,6 @@
 //! `semel duplicate list`.
 
-use semel_model::RunId;
+use semel_model::{FlowName, RunId};
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
@@ -9,25 +9,59 @@ use crate::views;
 
 /// List duplicates that were stopped, and deliveries that came too late, latest first.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  semel duplicate list --key order-42")]
+#[command(after_help = "Examples:
+  semel duplicate list --key order-42
+  semel duplicate list --held")]
 pub(crate) struct Arguments {
     /// Only duplicates of this run.
-    #[arg(long, conflicts_with = "key")]
+    #[arg(long, conflicts_with_all = ["key", "held"])]
     run: Option<RunId>,
     /// Only those of this key.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "held")]
     key: Option<String>,
+    /// Only deliveries that are held until an operator decides.
+    #[arg(long)]
+    held: bool,
+    /// Only what is held of this flow.
+    #[arg(long, requires = "held")]
+    flow: Option<FlowName>,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
+    if arguments.held {
+        return list_held(ctx, arguments.flow.as_ref()).await;
+    }
     let client = remote::client(ctx)?;
     let page = match &arguments.key {
         Some(key) => client.list_duplicates_of_key(key).await?,
         None => client.list_duplicates(arguments.run).await?,
     };
-    let answer = Answer::done(&page, views::effect::duplicates(&page.items, ctx.style));
+    let answer = Answer::done(&page, views::duplicate::table(&page.items, ctx.style));
     Ok(match page.items.first() {
         Some(latest) => answer.next(format!("semel duplicate show {}", latest.run)),
         None => answer.note("no duplicate was stopped"),
     })
+}
+
+async fn list_held(ctx: &Context, flow: Option<&FlowName>) -> Result<Answer, Problem> {
+    let page = remote::client(ctx)?.list_held(flow).await?;
+    let answer = Answer::done(&page, views::duplicate::held(&page.items, ctx.style));
+    let latest = page.items.first();
+    let Some((latest, id)) = latest.and_then(|latest| Some((latest, latest.duplicate?))) else {
+        return Ok(answer.note("no delivery is held"));
+    };
+    Ok(answer
+        .decision(
+            "to start a run of its own",
+            format!("semel duplicate accept {id} --as-new-key KEY --reason '…'"),
+        )
+        .decision(
+            "to answer it with the existing run",
+            format!("semel duplicate accept {id} --as-repeat --reason '…'"),
+        )
+        .decision(
+            "to dismiss it",
+            format!("semel duplicate dismiss {id} --reason '…'"),
+        )
+        .next(format!("semel duplicate show {}", latest.run)))
 }

@@ -166,6 +166,10 @@ impl Runtime {
 fn read(view: &NamedEffectView, settlement: &Settlement) -> Result<NamedSettlement, SettleError> {
     let (external_id, result) = match settlement {
         Settlement::DidNotHappen { .. } => return Ok(NamedSettlement::DidNotHappen),
+        Settlement::Undo { .. } => {
+            let message = "there is no run to undo it: record whether it happened";
+            return Err(SettleError::Invalid(message.to_owned()));
+        }
         Settlement::Fail { .. } => {
             let message = "there is no run to fail: record whether it happened";
             return Err(SettleError::Invalid(message.to_owned()));

@@ -10,12 +10,35 @@ use crate::steps::{Holds, ResultOrigin};
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn wait_rules(&mut self) {
         let outline = self.outline;
+        self.held_response();
         for (index, step) in outline.steps.iter().enumerate() {
             self.endless(index, step);
             self.nameless_items(index, step);
             self.part_of_a_result(index, step);
             self.unreachable(index, step);
         }
+    }
+
+    /// A sender that waits for a result which a person, an event or time delays.
+    fn held_response(&mut self) {
+        let trigger = self.outline.flow.map("trigger");
+        let Some(webhook) = trigger.and_then(|trigger| trigger.map("webhook")) else {
+            return;
+        };
+        let pauses = |step: &&StepInfo<'t>| step.kind.is_some_and(|kind| kind.pauses);
+        let Some(step) = self.outline.steps.iter().find(pauses) else {
+            return;
+        };
+        if !webhook.has("respond") {
+            return;
+        }
+        let message = format!(
+            "the response is held for a run that stops at `{}`: most senders get 202 after `within`",
+            step.id
+        );
+        let help = "leave `respond` out, or do what needs time in another flow that this one calls or emits an event to";
+        let span = webhook.name_span("respond");
+        self.add(Code::RespondLate, span, &message, help);
     }
 
     /// A wait for an answer that may never come.

@@ -43,6 +43,12 @@ pub(super) fn check(report: &mut Report<'_>, webhook: &Record) {
             help,
         );
     }
+    if webhook.has("within") && !webhook.has("respond") {
+        let message = "`within` limits how long a response is held, and this one is not";
+        let help = "add `respond: result`, or leave `within` out";
+        let span = webhook.name_span("within");
+        report.add(Code::FieldConflict, span, message, help);
+    }
     if let Some(auth) = webhook.map("auth") {
         auth_headers(report, auth);
     }

@@ -1,7 +1,7 @@
 //! The fields of a webhook.
 
 use super::super::fields::{MISMATCH, ON_REPEAT, ORDER};
-use crate::grammar::{DAY, Field, FieldType, MapSchema, OneOf, Place, field};
+use crate::grammar::{DAY, Field, FieldType, MINUTE, MapSchema, OneOf, Place, SECOND, field};
 use crate::provider;
 
 pub(super) static SCHEMA: MapSchema = MapSchema::new(
@@ -42,6 +42,8 @@ pub(super) static SCHEMA: MapSchema = MapSchema::new(
         MISMATCH,
         REPLAY,
         ON_REPEAT,
+        RESPOND,
+        WITHIN,
     ],
 )
 .any_of(&[&["provider"], &["key", "auth"]]);
@@ -57,6 +59,19 @@ const REPLAY: Field = field(
     "The same signed body under another key, if the signature does not cover the key: held for an operator, or a run of its own.",
 )
 .default("hold");
+
+const RESPOND: Field = field(
+    "respond",
+    FieldType::Word(&["result"]),
+    "Hold the response until the run ends, and respond with its result. Absent: 202 as soon as the delivery is committed.",
+);
+
+const WITHIN: Field = field(
+    "within",
+    FieldType::Span(SECOND, MINUTE),
+    "How long the response is held for `respond`; then it is 202 with the run.",
+)
+.default("10s");
 
 static AUTH: MapSchema = MapSchema::new(
     ("`auth`", "auth"),

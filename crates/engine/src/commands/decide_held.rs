@@ -1,0 +1,317 @@
+//! Held deliveries: an operator lets one in or dismisses it.
+//!
+//! ```text
+//! dismiss, as a repeat    decide ══▶ answer           a repeat may resume or replay a run that failed
+//! as a new key            decide ══▶ accept ══▶ note  the claim of the key makes the run, once
+//! ```
+//!
+//! Of two operators one decides; the other learns what was decided. A decision without its run, which a
+//! server that died leaves, is completed by the same command.
+
+use std::sync::Arc;
+
+use semel_model::{ClaimId, DuplicateId, FlowName, Key, KeySpace, Mismatch, RunId, TriggerKind};
+use semel_store::audit::{AuditEntry, REASON_CHARS_MAX, ReasonError};
+use semel_store::duplicates::{
+    self, DecisionKind, DecisionView, HeldArrival, HeldDecision, HeldDelivery,
+};
+use semel_store::{claims, runs};
+
+use crate::catalogue::Release;
+use crate::commands::connection::Actor;
+use crate::ingest::{Accepted, Inbound, Intake, IntakeError, read_payload};
+use crate::runtime::Runtime;
+use crate::unavailable::unavailable_from_store;
+
+/// What an operator decides about a held delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeldWish {
+    /// A run of its own, under this key.
+    NewKey(Key),
+    /// The existing run answers for it, as for any repeat.
+    Repeat,
+    /// Nothing comes of it.
+    Dismiss,
+}
+
+impl HeldWish {
+    const fn action(&self) -> &'static str {
+        match self {
+            Self::NewKey(_) => "duplicate.accept new-key",
+            Self::Repeat => "duplicate.accept repeat",
+            Self::Dismiss => "duplicate.dismiss",
+        }
+    }
+
+    /// Whether this was decided before: by the same operator, or by one whose command was cut short.
+    fn is_repeated(&self, made: &DecisionView, actor: &str) -> bool {
+        let same = match (self, made.kind) {
+            (Self::NewKey(key), DecisionKind::NewKey) => made.key.as_ref() == Some(key),
+            (Self::Repeat, DecisionKind::Repeat) | (Self::Dismiss, DecisionKind::Dismissed) => true,
+            (Self::NewKey(_) | Self::Repeat | Self::Dismiss, _) => false,
+        };
+        let unfinished = made.kind == DecisionKind::NewKey && made.run.is_none();
+        same && (unfinished || made.by == actor)
+    }
+}
+
+/// What a decision came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldOutcome {
+    /// What was decided.
+    pub decision: DecisionKind,
+    /// The run that the delivery has now.
+    pub run: Option<RunId>,
+}
+
+/// Why a held delivery is not decided.
+#[derive(Debug, thiserror::Error)]
+pub enum HeldError {
+    /// There is no such delivery.
+    #[error("there is no such delivery")]
+    Unknown,
+    /// Another decision was first.
+    #[error("{}", describe(.0))]
+    Decided(Box<DecisionView>),
+    /// It is not held, or cannot be let in like this.
+    #[error("{0}")]
+    Unfit(String),
+    /// Its flow does not take it.
+    #[error(transparent)]
+    Intake(IntakeError),
+    /// The reason cannot be recorded; nothing was done.
+    #[error(transparent)]
+    Reason(#[from] ReasonError),
+    /// The database did not answer in time: repeating the command is safe.
+    #[error("the decision could not be stored: {0}")]
+    Unavailable(String),
+}
+
+unavailable_from_store!(HeldError);
+
+impl From<IntakeError> for HeldError {
+    fn from(error: IntakeError) -> Self {
+        match error {
+            IntakeError::Unavailable(reason) => Self::Unavailable(reason),
+            other => Self::Intake(other),
+        }
+    }
+}
+
+/// What was decided, by whom, and what it came to.
+fn describe(made: &DecisionView) -> String {
+    let (by, at) = (&made.by, made.at);
+    match (made.kind, &made.key, made.run) {
+        (DecisionKind::NewKey, Some(key), Some(run)) => {
+            format!("{by} accepted it as the new key `{key}` at {at}: {run}")
+        }
+        (DecisionKind::NewKey, Some(key), None) => format!(
+            "{by} accepted it as the new key `{key}` at {at}, and its run is not made yet: accept it \
+             with the same key"
+        ),
+        (DecisionKind::Repeat, _, Some(run)) => {
+            format!("{by} accepted it as a repeat at {at}: {run}")
+        }
+        (DecisionKind::NewKey | DecisionKind::Repeat, _, _) => {
+            format!("{by} accepted it at {at}")
+        }
+        (DecisionKind::Dismissed, _, _) => format!("{by} dismissed it at {at}"),
+    }
+}
+
+impl Runtime {
+    /// Decides a held delivery in an operator's name. When this returns, the decision and what follows
+    /// from it are committed.
+    pub async fn decide_held(
+        self: &Arc<Self>,
+        by: Actor<'_>,
+        id: DuplicateId,
+        wish: &HeldWish,
+        reason: &str,
+    ) -> Result<HeldOutcome, HeldError> {
+        let act = by.act(wish.action(), &id.to_string()).because(reason)?;
+        let held = duplicates::find_held(self.cell.of(id), by.namespace_id, id).await?;
+        let held = held.ok_or(HeldError::Unknown)?;
+        if !held.is_held {
+            let message = "it was not held: its sender has its answer".to_owned();
+            return Err(HeldError::Unfit(message));
+        }
+        match &held.decision {
+            Some(made) if !wish.is_repeated(made, by.actor) => {
+                return Err(HeldError::Decided(Box::new(made.clone())));
+            }
+            Some(_) | None => {}
+        }
+        let act = act.about(held.run);
+        let run = match wish {
+            HeldWish::Dismiss => {
+                let decision = HeldDecision::Dismissed;
+                self.record(by, &held, (wish, &decision), &act).await?;
+                None
+            }
+            HeldWish::Repeat => Some(self.accept_as_repeat(by, &held, wish, &act).await?),
+            HeldWish::NewKey(key) => Some(self.accept_as_new(by, &held, (wish, key), &act).await?),
+        };
+        let decision = match wish {
+            HeldWish::NewKey(_) => DecisionKind::NewKey,
+            HeldWish::Repeat => DecisionKind::Repeat,
+            HeldWish::Dismiss => DecisionKind::Dismissed,
+        };
+        Ok(HeldOutcome { decision, run })
+    }
+
+    /// Records a decision, unless the same command did before.
+    async fn record(
+        self: &Arc<Self>,
+        by: Actor<'_>,
+        held: &HeldDelivery,
+        (wish, decision): (&HeldWish, &HeldDecision),
+        act: &AuditEntry,
+    ) -> Result<(), HeldError> {
+        let cell = self.cell.of(held.id);
+        if held.decision.is_some() || duplicates::decide(cell, held, decision, act).await? {
+            return Ok(());
+        }
+        // Another request was first: the same one, or another operator's.
+        let now = duplicates::find_held(cell, by.namespace_id, held.id).await?;
+        match now.and_then(|now| now.decision) {
+            Some(made) if wish.is_repeated(&made, by.actor) => Ok(()),
+            Some(made) => Err(HeldError::Decided(Box::new(made))),
+            None => {
+                let message = "another decision about it was just taken back: look at it again";
+                Err(HeldError::Unfit(message.to_owned()))
+            }
+        }
+    }
+
+    /// The run of its key answers for the delivery. `on_repeat` applies.
+    async fn accept_as_repeat(
+        self: &Arc<Self>,
+        by: Actor<'_>,
+        held: &HeldDelivery,
+        wish: &HeldWish,
+        act: &AuditEntry,
+    ) -> Result<RunId, HeldError> {
+        let claim = ClaimId::from_uuid(held.subject);
+        let now = claims::find(self.cell.of(claim), claim).await?;
+        let run = now.map_or(held.run, |claim| claim.run);
+        let decision = HeldDecision::Repeat(run);
+        self.record(by, held, (wish, &decision), act).await?;
+        let view = runs::find(self.cell.of(run), by.namespace_id, run).await?;
+        let (Some(view), Some(arrival)) = (view, &held.arrival) else {
+            return Ok(run);
+        };
+        let release = self.held_release(by.namespace_id, arrival).await?;
+        let mut accepted = Accepted {
+            run,
+            key: view.key,
+            flow: view.flow,
+            replayed: true,
+            state: view.state,
+            result: view.result,
+            fault: view.fault,
+            accepted_at: view.accepted_at,
+        };
+        let on_repeat = on_repeat(&release, arrival.trigger);
+        self.repeat(&release, on_repeat, &mut accepted).await?;
+        Ok(accepted.run)
+    }
+
+    /// A run of its own, under a key that has none.
+    async fn accept_as_new(
+        self: &Arc<Self>,
+        by: Actor<'_>,
+        held: &HeldDelivery,
+        (wish, key): (&HeldWish, &Key),
+        act: &AuditEntry,
+    ) -> Result<RunId, HeldError> {
+        let (Some(arrival), Some(payload)) = (&held.arrival, &held.payload) else {
+            let message = "its payload was not kept, because too many others came with its key: \
+                           dismiss it, and have its sender send it again";
+            return Err(HeldError::Unfit(message.to_owned()));
+        };
+        let release = self.held_release(by.namespace_id, arrival).await?;
+        let payload = read_payload(payload.clone().into_bytes())?;
+        if held.decision.is_none() {
+            let claim = ClaimId::derive(&release.namespace, &release.flow.name, key);
+            if let Some(taken) = claims::find(self.cell.of(claim), claim).await? {
+                let message = format!("the key `{key}` belongs to {}: choose another", taken.run);
+                return Err(HeldError::Unfit(message));
+            }
+            let decision = HeldDecision::NewKey(key.clone());
+            self.record(by, held, (wish, &decision), act).await?;
+        }
+        let (kind, named) = (arrival.trigger, (KeySpace::Given, key.clone()));
+        let inbound = Inbound {
+            fingerprint: held.fingerprint,
+            headers: arrival.headers.clone(),
+            query: arrival.query.clone(),
+            by: arrival.by.clone(),
+            ..Inbound::new(release, kind, named, payload, Mismatch::Reject)
+        };
+        let cell = self.cell.of(held.id);
+        match self.receive(inbound).await {
+            Ok(Intake::Accepted(accepted)) => {
+                duplicates::finish(cell, held, (key, accepted.run), by.actor).await?;
+                Ok(accepted.run)
+            }
+            Err(IntakeError::Unavailable(reason)) => Err(HeldError::Unavailable(reason)),
+            refused => Err(self.take_back(by, held, key, refused).await?),
+        }
+    }
+
+    /// Takes a decision back that its flow does not take, and says why.
+    async fn take_back(
+        self: &Arc<Self>,
+        by: Actor<'_>,
+        held: &HeldDelivery,
+        key: &Key,
+        refused: Result<Intake, IntakeError>,
+    ) -> Result<HeldError, HeldError> {
+        let error = match refused {
+            Ok(Intake::Stale(stale)) => HeldError::Unfit(format!(
+                "something newer of its object was accepted: {}; dismiss it",
+                stale.run
+            )),
+            Ok(Intake::Accepted(_) | Intake::Held(_) | Intake::Ignored) => {
+                HeldError::Unfit("its flow does not take it".to_owned())
+            }
+            Err(IntakeError::Mismatch { run }) => {
+                HeldError::Unfit(format!("the key `{key}` belongs to {run}: choose another"))
+            }
+            Err(error) => error.into(),
+        };
+        let reason: String = error.to_string().chars().take(REASON_CHARS_MAX).collect();
+        let reason = semel_model::storable::without_zero(&reason).into_owned();
+        let act = by.act("duplicate.accept refused", &held.id.to_string());
+        let act = act.because(&reason)?.about(held.run);
+        duplicates::reopen(self.cell.of(held.id), held, key, &act).await?;
+        Ok(error)
+    }
+
+    async fn held_release(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        arrival: &HeldArrival,
+    ) -> Result<Arc<Release>, HeldError> {
+        let flow: Result<FlowName, _> = arrival.flow.parse();
+        let flow = flow.map_err(|_| IntakeError::UnknownFlow)?;
+        Ok(self.live_flow(namespace_id, &flow).await?)
+    }
+}
+
+/// Whether a repeat resumes, and whether it replays, a run that failed, as the trigger says now.
+fn on_repeat(release: &Release, kind: TriggerKind) -> (bool, bool) {
+    let triggers = &release.flow.trigger;
+    let webhook = triggers.webhook.as_ref();
+    let event = triggers.event.as_ref();
+    let said = match kind {
+        TriggerKind::Webhook => webhook.map(|it| (it.resumes, it.replays)),
+        TriggerKind::Event => event.map(|it| (it.resumes, it.replays)),
+        TriggerKind::Api | TriggerKind::Manual => {
+            triggers.start(kind).map(|it| (it.resumes, it.replays))
+        }
+        TriggerKind::Schedule | TriggerKind::Reconcile | TriggerKind::Call => None,
+    };
+    said.unwrap_or_default()
+}
