@@ -147,6 +147,8 @@ const COMMANDS: &[&str] = &[
     "semel effect show EFFECT",
     "semel doubt list",
     "semel duplicate list",
+    "semel duplicate list --held",
+    "semel refusal list",
     "semel key show refund r-1",
     "semel wait list",
     "semel approval list",

@@ -9,6 +9,7 @@ mod dev;
 mod egress;
 mod first_minutes;
 mod gates;
+mod held;
 mod migrate;
 mod once;
 mod open_hooks;

@@ -67,8 +67,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Duplicate(duplicate::Command),
     Find(find::Arguments),
-    #[command(subcommand)]
-    Refusal(refusal::Command),
+    #[command(subcommand, name = "refusal")]
+    RefusedDelivery(refusal::Command),
     #[command(subcommand)]
     Key(key::Command),
     #[command(subcommand)]
@@ -122,7 +122,7 @@ pub(crate) async fn carry_out(
         Command::Doubt(command) => doubt::run(ctx, &command).await,
         Command::Duplicate(command) => duplicate::run(ctx, &command).await,
         Command::Find(arguments) => find::run(ctx, &arguments).await,
-        Command::Refusal(command) => refusal::run(ctx, &command).await,
+        Command::RefusedDelivery(command) => refusal::run(ctx, &command).await,
         Command::Key(command) => key::run(ctx, &command).await,
         Command::Kv(command) => kv::run(ctx, &command).await,
         Command::Resource(command) => resource::run(ctx, &command).await,

@@ -28,6 +28,12 @@ impl Page {
         blocks.next().map(|(_, body)| body.clone())
     }
 
+    /// Every block of a kind, in order.
+    pub(crate) fn all(&self, kind: &str) -> Vec<String> {
+        let blocks = self.blocks.iter().filter(|(word, _)| word == kind);
+        blocks.map(|(_, body)| body.clone()).collect()
+    }
+
     /// The block of a kind that the page has.
     pub(crate) fn only(&self, kind: &str) -> Result<String> {
         self.find(kind)

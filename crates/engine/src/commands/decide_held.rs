@@ -225,6 +225,9 @@ impl Runtime {
         (wish, key): (&HeldWish, &Key),
         act: &AuditEntry,
     ) -> Result<RunId, HeldError> {
+        if let Some(run) = held.decision.as_ref().and_then(|made| made.run) {
+            return Ok(run);
+        }
         let (Some(arrival), Some(payload)) = (&held.arrival, &held.payload) else {
             let message = "its payload was not kept, because too many others came with its key: \
                            dismiss it, and have its sender send it again";

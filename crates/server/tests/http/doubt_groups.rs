@@ -191,7 +191,7 @@ async fn a_doubt_that_must_not_stand_is_undone_and_its_run_fails() -> Result<()>
         let flow = format!(
             "trigger: {{ api: {{}} }}\nsteps:\n  - id: charge\n    guard: review\n    \
              http: {{ post: '{charges}', json: {{ n: 1 }}, timeout: 1s }}\n    \
-             undo: {{ guard: natural, http: {{ put: '{refunds}', \
+             external_id: result.id\n    undo: {{ http: {{ put: '{refunds}', \
              json: {{ of: '${{{{ steps.charge.external_id }}}}' }} }} }}\n{after}"
         );
         let flow = world.publish(name, &flow).await?;

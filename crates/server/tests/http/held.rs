@@ -2,10 +2,10 @@
 
 use anyhow::{Context, Result, ensure};
 use semel_api::types::{
-    AcceptAsNew, DecidedHeld, Duplicate, HeldReason, RefusedFilter, RunStatus, Started,
+    AcceptAsNew, DecidedHeld, Duplicate, HeldReason, Promote, PushFlow, RunStatus, Started,
 };
 use semel_api::{Client, ClientError, Code};
-use semel_model::{DuplicateId, Key, Right, Rights, Span};
+use semel_model::{DuplicateId, FlowName, Key, Right, Rights, Span};
 use semel_store::audit::AuditEntry;
 use semel_store::duplicates::{self, HeldDecision};
 use semel_store::flows::ensure_namespace;
@@ -139,7 +139,8 @@ async fn a_held_replay_is_let_in_and_others_of_its_body_start_nothing() -> Resul
     world.send(&signed.clone().with(id, "second")).await?;
     let (held, shown) = the_held(&world).await?;
 
-    let accepted = world.client.accept_as_new(held, &under("second"), "a");
+    let second = under("second");
+    let accepted = world.client.accept_as_new(held, &second, "a");
     let run = accepted.await?.body.run.context("a run")?;
     let patience = Span::from_secs(PATIENCE_SECS);
     let end = world.client.await_run(run, patience).await?;
@@ -214,7 +215,8 @@ async fn a_delivery_accepted_as_a_repeat_resumes_a_run_that_failed() -> Result<(
     world.bare.post(HOOK, r#"{"id":"1","note":"x"}"#).await?;
     let (id, _) = the_held(&world).await?;
 
-    let accepted = world.client.accept_as_repeat(id, &said("a note"), "a");
+    let reason = said("a note");
+    let accepted = world.client.accept_as_repeat(id, &reason, "a");
     let accepted = accepted.await?.body;
     let end = world.client.await_run(first.run, patience).await?;
 
@@ -302,7 +304,15 @@ async fn a_key_that_has_a_run_is_refused_and_decides_nothing() -> Result<()> {
     );
 
     let taken = world.client.accept_as_new(id, &under("1"), "a").await;
-    world.publish("orders", &strict).await?;
+    let flow: FlowName = "orders".parse()?;
+    let source = format!("flow: orders\n{strict}");
+    world.client.push_flow(&flow, &PushFlow { source }).await?;
+    let release = world.client.publish_flow(&flow, "strict").await?;
+    let promote = Promote {
+        release: release.body.release,
+        override_reason: None,
+    };
+    world.client.promote_flow(&flow, &promote, "strict").await?;
     let unfit = world.client.accept_as_new(id, &under("1-b"), "b").await;
     let odd = world.client.accept_as_new(id, &under(""), "c").await;
     let silent = world.client.dismiss_held(id, &said("  "), "d").await;
@@ -362,72 +372,5 @@ async fn a_repeat_and_a_stranger_decide_nothing() -> Result<()> {
             .items
             .is_empty()
     );
-    Ok(())
-}
-
-#[tokio::test]
-async fn refused_deliveries_are_listed_by_flow_code_and_time() -> Result<()> {
-    let world = World::start().await?;
-    let reject = ORDERS.replace("mismatch: hold", "mismatch: reject");
-    world.publish("orders", &reject).await?;
-    world.publish("others", &reject).await?;
-    let large = format!(r#"{{"id":"2","text":"{}"}}"#, "x".repeat(1 << 20));
-    for body in [
-        r#"{"id":"1"}"#,
-        r#"{"id":"1","n":2}"#,
-        r#"{"no":"id"}"#,
-        "{",
-        large.as_str(),
-    ] {
-        world.bare.post(HOOK, body.to_owned()).await?;
-    }
-    world.bare.post("/hooks/main/others", "{}").await?;
-    let list = async |filter: RefusedFilter| -> Result<Vec<String>> {
-        let page = world.client.list_refused(&filter).await?;
-        Ok(page.items.into_iter().map(|one| one.code).collect())
-    };
-    let of = |flow: &str| RefusedFilter {
-        flow: Some(flow.to_owned()),
-        ..RefusedFilter::default()
-    };
-
-    let all = list(of("orders")).await?;
-    let mismatches = RefusedFilter {
-        code: Some("payload-mismatch".to_owned()),
-        ..RefusedFilter::default()
-    };
-    let hour = jiff::SignedDuration::from_hours(1);
-    let later = RefusedFilter {
-        since: Some(world.now().await? + hour),
-        ..RefusedFilter::default()
-    };
-    let paged = RefusedFilter {
-        limit: Some(2),
-        ..of("orders")
-    };
-    let page = world.client.list_refused(&paged).await?;
-    let rest = RefusedFilter {
-        cursor: page.next.clone(),
-        ..of("orders")
-    };
-
-    assert_eq!(
-        all,
-        [
-            "body-too-large",
-            "body-not-json",
-            "key-failed",
-            "payload-mismatch"
-        ]
-    );
-    assert_eq!(list(of("others")).await?, ["key-failed"]);
-    assert_eq!(list(mismatches).await?, ["payload-mismatch"]);
-    assert_eq!(list(later).await?, Vec::<String>::new());
-    assert_eq!(page.items.len(), 2);
-    assert_eq!(list(rest).await?, ["key-failed", "payload-mismatch"]);
-    let reader = add_token_with(world.engine.cell(), "reader", Right::Read.into()).await?;
-    let reader = Client::new(world.client.base(), &reader)?;
-    let seen = reader.list_refused(&of("orders")).await?.items;
-    assert!(seen.iter().all(|one| one.message.is_none()), "{seen:?}");
     Ok(())
 }

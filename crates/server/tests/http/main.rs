@@ -20,6 +20,7 @@ mod outages;
 mod payloads;
 mod rate_limit;
 mod records;
+mod refusals;
 mod rehearsals;
 mod replay_runs;
 mod replays;

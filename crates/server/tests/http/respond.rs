@@ -48,7 +48,7 @@ async fn the_response_is_held_until_the_run_ends_and_is_its_result() -> Result<(
     let (first, repeat, later) = (first?, repeat?, ask().await?);
 
     ensure!(let_go? == 1);
-    let expected = json!({ "id": "<b>1</b>", "status": 200 });
+    let expected = json!({ "id": "<b>1</b>", "status": 201 });
     for answer in [&first, &repeat, &later] {
         assert_eq!(answer.status, 200, "{}", answer.text());
         assert_eq!(answer.json::<Value>()?, expected);
@@ -133,36 +133,44 @@ const EMITTING: &str = "trigger: { webhook: { auth: none, key: input.id } }\n\
 const PLAIN: &str = "trigger: { webhook: { auth: none, key: input.id } }\n\
     steps:\n  - { id: note, kv: { add: plain } }\n";
 
+/// What the slowest but one of fifty ordinary deliveries takes.
+async fn ordinary(world: &World, prefix: &str) -> Result<Duration> {
+    let mut times = Vec::new();
+    for n in 0..50 {
+        let began = Instant::now();
+        let body = format!(r#"{{"id":"{prefix}-{n}"}}"#);
+        let answer = world.bare.post("/hooks/main/plain", body).await?;
+        ensure!(answer.status == 202, "{}", answer.text());
+        times.push(began.elapsed());
+    }
+    times.sort();
+    Ok(times[48])
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_held_responses_delay_no_other_delivery() -> Result<()> {
     let (world, many) = crowded().await?;
     world.publish("ask", WAITING).await?;
     world.publish("say", EMITTING).await?;
     world.publish("plain", PLAIN).await?;
+    let alone = ordinary(&world, "alone").await?;
 
     let held = (0..200).map(|n| many.post(HOOK, format!(r#"{{"id":"h-{n}"}}"#)));
     let beside = async {
         until_waiting(&world, 200).await?;
-        let mut times = Vec::new();
-        for n in 0..100 {
-            let began = Instant::now();
-            let body = format!(r#"{{"id":"p-{n}"}}"#);
-            let answer = world.bare.post("/hooks/main/plain", body).await?;
-            ensure!(answer.status == 202, "{}", answer.text());
-            times.push(began.elapsed());
-        }
+        let beside = ordinary(&world, "beside").await?;
         world.bare.post("/hooks/main/say", r#"{"id":"go"}"#).await?;
-        times.sort();
-        Ok(times[98])
+        anyhow::Ok(beside)
     };
-    let (answers, slowest) = tokio::join!(futures_util::future::try_join_all(held), beside);
-    let (answers, slowest): (Vec<Answer>, Duration) = (answers?, slowest?);
+    let (answers, beside) = tokio::join!(futures_util::future::try_join_all(held), beside);
+    let (answers, beside): (Vec<Answer>, Duration) = (answers?, beside?);
 
     for (n, answer) in answers.iter().enumerate() {
         assert_eq!(answer.status, 200, "{}", answer.text());
         assert_eq!(answer.json::<Value>()?, json!(format!("h-{n}")));
     }
-    ensure!(slowest < Duration::from_secs(1), "{slowest:?}");
+    let bound = alone * 5 + Duration::from_millis(500);
+    ensure!(beside < bound, "{beside:?}, and {alone:?} alone");
     Ok(())
 }
 
