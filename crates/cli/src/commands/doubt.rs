@@ -10,7 +10,7 @@ use crate::context::Context;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     List(list::Arguments),
-    Settle(settle::Arguments),
+    Settle(Box<settle::Arguments>),
 }
 
 pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {

@@ -91,9 +91,10 @@ unavailable_from_store!(HeldError);
 
 impl From<IntakeError> for HeldError {
     fn from(error: IntakeError) -> Self {
-        match error {
-            IntakeError::Unavailable(reason) => Self::Unavailable(reason),
-            other => Self::Intake(other),
+        if let IntakeError::Unavailable(reason) = error {
+            Self::Unavailable(reason)
+        } else {
+            Self::Intake(error)
         }
     }
 }
