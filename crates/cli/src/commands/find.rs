@@ -79,7 +79,7 @@ fn tell(found: &FoundKey, style: Style) -> String {
     add(
         "Duplicates",
         !found.duplicates.is_empty(),
-        views::effect::duplicates(&found.duplicates, style),
+        views::duplicate::table(&found.duplicates, style),
     );
     if let Some(entry) = &found.entry {
         let entries = std::slice::from_ref(entry);
