@@ -68,13 +68,13 @@ const WATCHFUL: [Watchful; 3] = [
             (Guard::Probe, Meeting::First, Point::OutcomeBefore),
         ],
     ),
+    // A destination that honours the key may hide this one: it acts once whoever asks.
     (
         "name-token-not-compared",
         Fault::Pause,
         &[
             (Guard::Review, Meeting::Refused, Point::NoticeBefore),
             (Guard::Probe, Meeting::Refused, Point::NoticeBefore),
-            (Guard::Key, Meeting::Refused, Point::NoticeBefore),
         ],
     ),
     (

@@ -42,13 +42,16 @@ pub(super) const FIRST_SUCCEEDED: &str = "
      ORDER BY p.ended_at, p.index
      LIMIT 1";
 
-/// By the hash of the key, which the index has: a key may be longer than an index takes.
+/// By the hash of the key, which the index has: a key may be longer than an index takes. Whatever the
+/// statistics say, only the runs of the items that were found are read.
 pub(super) const FIND_BY_KEY: &str = "
     SELECT p.step, p.index, p.key, p.run_id, p.state::text, r.state::text, r.result, r.fault,
            p.parent_id
       FROM child_runs p
-      JOIN runs parent ON parent.id = p.parent_id
-      LEFT JOIN runs r ON r.id = p.run_id
+     CROSS JOIN LATERAL (
+        SELECT namespace_id, accepted_at FROM runs WHERE id = p.parent_id LIMIT 1) AS parent
+      LEFT JOIN LATERAL (
+        SELECT state, result, fault FROM runs WHERE id = p.run_id LIMIT 1) AS r ON true
      WHERE hashtextextended(p.key, 0) = hashtextextended($2, 0) AND p.key = $2
        AND parent.namespace_id = $1
      ORDER BY parent.accepted_at DESC, p.parent_id, p.step

@@ -65,6 +65,11 @@ const COLD: &[(&str, &str, &str)] = &[
         "an operator resumes a run",
     ),
     (
+        "child_runs",
+        "hashtextextended(p.key, 0)",
+        "an operator looks for a key",
+    ),
+    (
         "queue",
         "(SELECT count(*) FROM queue WHERE holder IS NOT NULL)",
         "a figure for people, every few seconds",
