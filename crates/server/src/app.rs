@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) hook_seconds: Histogram,
     /// Places for responses that are held until a run ends.
     pub(crate) held_responses: Semaphore,
+    /// Places for uploads, each of which takes some MiB of memory.
+    pub(crate) uploads: Semaphore,
     /// What is known of the database without asking.
     pub(crate) pulse: Pulse,
     /// The database as requests read from it.

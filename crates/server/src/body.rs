@@ -152,7 +152,7 @@ impl Gathered {
 }
 
 /// There is no memory for it now.
-fn overloaded() -> ApiError {
+pub(crate) fn overloaded() -> ApiError {
     ApiError::plain(Code::Overloaded).retry_in(Span::from_secs(OVERLOADED_REST_SECS))
 }
 

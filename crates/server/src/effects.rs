@@ -15,7 +15,7 @@ use semel_api::types::{
 };
 use semel_engine::{Amendment, OperatorStepError, SettleError, Settlement};
 use semel_model::event::StepVerb;
-use semel_model::{EffectId, RunId, effect};
+use semel_model::{EffectId, Right, RunId, effect};
 use semel_store::audit::{self, AuditView};
 use semel_store::effects::{self, EffectView};
 use semel_store::runs;
@@ -124,6 +124,7 @@ pub(crate) async fn settle(
     let id: EffectId = effect.read(Code::EffectNotFound)?;
     let (settle, body) = payload.read::<Settle>()?;
     let (verdict, looked_at) = (settle.verdict, settle.attempt);
+    must_undo(&caller, verdict)?;
     let settlement = read_settlement(settle)?;
     let command = Command {
         verb: "settle",
@@ -145,6 +146,14 @@ pub(crate) async fn settle(
         Reply::new(StatusCode::OK, &done)
     })
     .await
+}
+
+/// To settle by undoing changes the outside world: that needs the right to undo as well.
+fn must_undo(caller: &Caller, verdict: Verdict) -> Result<(), ApiError> {
+    match verdict == Verdict::Undo && !caller.may(Right::Redo) {
+        true => Err(ApiError::right_missing(Right::Redo, &caller.token)),
+        false => Ok(()),
+    }
 }
 
 /// `POST /v1/effects/{effect}/amend`.

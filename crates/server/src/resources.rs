@@ -26,6 +26,7 @@ use uuid::Uuid;
 use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::body::overloaded;
 use crate::cursor;
 use crate::error::ApiError;
 use crate::query::{Named, Params, page_size};
@@ -35,6 +36,12 @@ const FILE_NAME_CHARS_MAX: usize = 120;
 
 /// The most characters of the name of an upload.
 const NAME_CHARS_MAX: usize = 200;
+
+/// How many uploads there are at a time.
+pub(crate) const UPLOADS_MAX: usize = 16;
+
+/// How long all bytes of an upload may take.
+const UPLOAD_PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// How long an upload is kept that does not say.
 const KEEP_DEFAULT: Span = Span::from_const_secs(7 * 86_400);
@@ -100,7 +107,13 @@ pub(crate) async fn upload(
     let media_type = media_type.to_str().unwrap_or("application/octet-stream");
     let bytes = in_time(body, app.options.body_patience);
     let resources = app.engine.resources();
-    let kept = resources.upload(&keeping, wanted, media_type, bytes).await;
+    let Ok(place) = app.uploads.try_acquire() else {
+        return Err(overloaded());
+    };
+    let upload = resources.upload(&keeping, wanted, media_type, bytes);
+    let kept = timeout(UPLOAD_PATIENCE, upload).await;
+    drop(place);
+    let kept = kept.map_err(|_| ApiError::new(Code::BodyInvalid, "the upload took too long"))?;
     kept.map_err(|error| refuse_upload(&error))?;
     tracing::info!(resource = %wanted, actor = caller.actor(), "resource uploaded");
     show(State(app), caller, digest).await

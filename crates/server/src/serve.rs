@@ -32,6 +32,7 @@ use crate::metrics;
 use crate::options::ServerOptions;
 use crate::pulse::Pulse;
 use crate::rate_limit::{Peer, RateLimits};
+use crate::resources::UPLOADS_MAX;
 use crate::respond::HELD_RESPONSES_MAX;
 use crate::routes;
 
@@ -78,6 +79,7 @@ pub async fn serve_with_admin(
         edge: RateLimits::new(options.hook_rate),
         hook_seconds: metrics::hook_histogram(),
         held_responses: Semaphore::new(HELD_RESPONSES_MAX),
+        uploads: Semaphore::new(UPLOADS_MAX),
         pulse: Pulse::default(),
         shutdown: shutdown.clone(),
     });

@@ -195,10 +195,15 @@ impl Runtime {
     ) -> Result<RunId, HeldError> {
         let claim = ClaimId::from_uuid(held.subject);
         let now = claims::find(self.cell.of(claim), claim).await?;
-        let run = now.map_or(held.run, |claim| claim.run);
+        let run = now.as_ref().map_or(held.run, |claim| claim.run);
+        let view = runs::find(self.cell.of(run), by.namespace_id, run).await?;
+        // The first delivery of a body may have started nothing, because it came too late.
+        if now.is_none() && view.is_none() && held.decision.is_none() {
+            let message = format!("there is no {run}: accept it as a new key, or dismiss it");
+            return Err(HeldError::Unfit(message));
+        }
         let decision = HeldDecision::Repeat(run);
         self.record(by, held, (wish, &decision), act).await?;
-        let view = runs::find(self.cell.of(run), by.namespace_id, run).await?;
         let (Some(view), Some(arrival)) = (view, &held.arrival) else {
             return Ok(run);
         };
@@ -216,6 +221,30 @@ impl Runtime {
         let on_repeat = on_repeat(&release, arrival.trigger);
         self.repeat(&release, on_repeat, &mut accepted).await?;
         Ok(accepted.run)
+    }
+
+    /// Its sender may have sent it again after its key was freed: then it has a run, and a second one
+    /// would do its work twice.
+    async fn must_have_no_run(
+        &self,
+        held: &HeldDelivery,
+        arrival: &HeldArrival,
+        release: &Release,
+    ) -> Result<(), HeldError> {
+        let came = match held.stopped_by.as_str() {
+            "claim" => Some(ClaimId::from_uuid(held.subject)),
+            _ => Key::new(arrival.key.as_bytes())
+                .ok()
+                .map(|key| ClaimId::derive(&release.namespace, &release.flow.name, &key)),
+        };
+        let Some(came) = came else { return Ok(()) };
+        match claims::find(self.cell.of(came), came).await? {
+            Some(own) if own.fingerprint == held.fingerprint => {
+                let message = format!("it came again, and {} is its run: dismiss it", own.run);
+                Err(HeldError::Unfit(message))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// A run of its own, under a key that has none.
@@ -237,6 +266,7 @@ impl Runtime {
         let release = self.held_release(by.namespace_id, arrival).await?;
         let payload = read_payload(payload.clone().into_bytes())?;
         if held.decision.is_none() {
+            self.must_have_no_run(held, arrival, &release).await?;
             let claim = ClaimId::derive(&release.namespace, &release.flow.name, key);
             if let Some(taken) = claims::find(self.cell.of(claim), claim).await? {
                 let message = format!("the key `{key}` belongs to {}: choose another", taken.run);

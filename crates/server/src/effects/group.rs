@@ -6,6 +6,7 @@ use semel_api::Code;
 use semel_api::types::{GroupedDoubt, GroupedDoubts, SettleGroup, Verdict};
 use semel_engine::{DoubtGroup, GroupDoubt, GroupPlan, Settlement};
 
+use super::must_undo;
 use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::auth::Caller;
@@ -39,6 +40,7 @@ pub(crate) async fn settle_group(
         let detail = "`digest` is missing: preview the group, and settle it with the digest";
         return Err(ApiError::new(Code::BodyInvalid, detail));
     };
+    must_undo(&caller, asked.verdict)?;
     let (group, settlement) = read_group(&asked);
     let subject = format!("{}/{}", group.flow, group.step);
     let command = Command {

@@ -35,6 +35,7 @@ pub(super) const TALLY: &str = "
        SET count = d.count + EXCLUDED.count, run_id = EXCLUDED.run_id,
            verdict = CASE WHEN d.verdict = 'held' THEN d.verdict ELSE EXCLUDED.verdict END,
            arrival = coalesce(d.arrival, EXCLUDED.arrival),
+           payload = coalesce(d.payload, EXCLUDED.payload),
            first_at = least(d.first_at, EXCLUDED.first_at),
            last_at = greatest(d.last_at, EXCLUDED.last_at)";
 
