@@ -68,7 +68,7 @@ const WATCHFUL: [Watchful; 3] = [
             (Guard::Probe, Meeting::First, Point::OutcomeBefore),
         ],
     ),
-    // A destination that honours the key may hide this one: it acts once whoever asks.
+    // A destination that honours the key may hide this one: it acts once for both servers.
     (
         "name-token-not-compared",
         Fault::Pause,

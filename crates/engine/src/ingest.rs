@@ -15,6 +15,7 @@ use semel_model::{ClaimId, ClaimVerdict, DeliveryId, FlowName, Key, Mismatch, Ru
 use semel_steps::failpoint::failpoint;
 use semel_store::claims::{AcceptResult, Delivery};
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
+use semel_store::runs::RunView;
 
 use crate::catalogue::Release;
 use crate::memory;
@@ -87,6 +88,22 @@ pub struct Accepted {
     pub fault: Option<String>,
     /// When the first delivery was accepted.
     pub accepted_at: Timestamp,
+}
+
+/// The run that answers for a repeat.
+impl From<RunView> for Accepted {
+    fn from(run: RunView) -> Self {
+        Self {
+            run: run.id,
+            key: run.key,
+            flow: run.flow,
+            replayed: true,
+            state: run.state,
+            result: run.result,
+            fault: run.fault,
+            accepted_at: run.accepted_at,
+        }
+    }
 }
 
 impl Runtime {

@@ -18,7 +18,7 @@ use crate::error::ApiError;
 use crate::query::{OfKey, Params};
 use crate::{approvals, child_runs, duplicates, effects, entries, once, payloads, runs, waits};
 
-/// How many of each list there are: whoever looks for one key wants to see where to look closer.
+/// How many of each list there are: enough to see where to look closer.
 const LIST_MAX: u16 = 50;
 
 /// Of how many runs and items the effects, waits, approvals and duplicates are looked up.

@@ -25,7 +25,10 @@ use uuid::Uuid;
 use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::pool::PooledClient;
 
-const LIST: &str = "
+/// The duplicates of a namespace, as they are listed.
+macro_rules! listed {
+    () => {
+        "
     SELECT d.subject, d.stopped_by, d.fingerprint, d.run_id, d.verdict, d.count, d.first_at, d.last_at,
            d.payload, r.key, f.name, d.arrival, d.decision, d.decision_key, d.decided_at,
            d.decided_by, d.decided_run
@@ -33,24 +36,26 @@ const LIST: &str = "
       LEFT JOIN runs r ON r.id = d.run_id
       LEFT JOIN releases l ON l.id = r.release_id
       LEFT JOIN flows f ON f.id = l.flow_id
-     WHERE d.namespace_id = $1 AND ($2::uuid IS NULL OR d.run_id = $2)
+     WHERE d.namespace_id = $1"
+    };
+}
+
+const LIST: &str = concat!(
+    listed!(),
+    " AND ($2::uuid IS NULL OR d.run_id = $2)
      ORDER BY d.last_at DESC
-     LIMIT $3";
+     LIMIT $3"
+);
 
 /// What waits for an operator, by the index that has nothing else.
-const LIST_HELD: &str = "
-    SELECT d.subject, d.stopped_by, d.fingerprint, d.run_id, d.verdict, d.count, d.first_at, d.last_at,
-           d.payload, r.key, f.name, d.arrival, d.decision, d.decision_key, d.decided_at,
-           d.decided_by, d.decided_run
-      FROM duplicates d
-      LEFT JOIN runs r ON r.id = d.run_id
-      LEFT JOIN releases l ON l.id = r.release_id
-      LEFT JOIN flows f ON f.id = l.flow_id
-     WHERE d.namespace_id = $1
+const LIST_HELD: &str = concat!(
+    listed!(),
+    "
        AND d.verdict = 'held' AND (d.decision IS NULL OR (d.decision = 'new_key' AND d.decided_run IS NULL))
        AND ($2::text IS NULL OR f.name = $2)
      ORDER BY d.last_at DESC
-     LIMIT $3";
+     LIMIT $3"
+);
 
 pub(crate) const STATEMENTS: &[&str] = &[
     tally::TALLY,

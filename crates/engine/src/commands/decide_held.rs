@@ -208,16 +208,7 @@ impl Runtime {
             return Ok(run);
         };
         let release = self.held_release(by.namespace_id, arrival).await?;
-        let mut accepted = Accepted {
-            run,
-            key: view.key,
-            flow: view.flow,
-            replayed: true,
-            state: view.state,
-            result: view.result,
-            fault: view.fault,
-            accepted_at: view.accepted_at,
-        };
+        let mut accepted = Accepted::from(view);
         let on_repeat = on_repeat(&release, arrival.trigger);
         self.repeat(&release, on_repeat, &mut accepted).await?;
         Ok(accepted.run)

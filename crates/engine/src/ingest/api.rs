@@ -150,16 +150,7 @@ impl Runtime {
             arrival: None,
             at: self.clock.now(),
         });
-        let mut accepted = Accepted {
-            run,
-            key: view.key,
-            flow: view.flow,
-            replayed: true,
-            state: view.state,
-            result: view.result,
-            fault: view.fault,
-            accepted_at: view.accepted_at,
-        };
+        let mut accepted = Accepted::from(view);
         let release = self.live_flow(namespace_id, &start.flow).await?;
         let declared = release.flow.trigger.start(start.trigger);
         if let Some(declared) = declared {

@@ -44,13 +44,7 @@ pub(crate) async fn accept_as_repeat(
     headers: HeaderMap,
     payload: Payload,
 ) -> Answered {
-    let (HeldReason { reason }, body) = payload.read()?;
-    let asked = Asked {
-        verb: "accept-as-repeat",
-        wish: HeldWish::Repeat,
-        reason,
-        body,
-    };
+    let asked = Asked::read(&payload, "accept-as-repeat", HeldWish::Repeat)?;
     decide(app, &caller, &duplicate, &headers, asked).await
 }
 
@@ -62,13 +56,7 @@ pub(crate) async fn dismiss(
     headers: HeaderMap,
     payload: Payload,
 ) -> Answered {
-    let (HeldReason { reason }, body) = payload.read()?;
-    let asked = Asked {
-        verb: "dismiss",
-        wish: HeldWish::Dismiss,
-        reason,
-        body,
-    };
+    let asked = Asked::read(&payload, "dismiss", HeldWish::Dismiss)?;
     decide(app, &caller, &duplicate, &headers, asked).await
 }
 
@@ -78,6 +66,19 @@ struct Asked {
     wish: HeldWish,
     reason: String,
     body: Value,
+}
+
+impl Asked {
+    /// What is asked for with nothing but a reason.
+    fn read(payload: &Payload, verb: &'static str, wish: HeldWish) -> Result<Self, ApiError> {
+        let (HeldReason { reason }, body) = payload.read()?;
+        Ok(Self {
+            verb,
+            wish,
+            reason,
+            body,
+        })
+    }
 }
 
 async fn decide(
