@@ -19,6 +19,8 @@ CREATE TYPE pass_state AS ENUM ('open', 'done', 'failed');
 CREATE TYPE gate_place AS ENUM ('waiting', 'debouncing', 'granted', 'running', 'joining', 'dropped');
 CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'failed');
 CREATE TYPE named_effect_state AS ENUM ('absent', 'pending', 'done', 'failed', 'in_doubt');
+CREATE TYPE alert_kind AS ENUM ('doubt', 'needs_review', 'quarantined', 'held', 'mismatch', 'approval_pending', 'approval_overdue', 'duplicates', 'not_proven', 'test');
+CREATE TYPE alert_message_state AS ENUM ('due', 'sending', 'done', 'failed', 'in_doubt');
 CREATE TYPE rehearsal_state AS ENUM ('queued', 'running', 'passed', 'violated', 'stopped');
 
 -- The only clock. Not frozen at the start of a transaction, as now() is.
@@ -39,21 +41,23 @@ AS $function$ BEGIN
         END IF;
     END $function$;
 
--- Keeps the audit table append-only, for every role; its owner can disable the trigger.
+-- Keeps the tables of the audit record append-only, for every role; their owner can disable the trigger.
 CREATE OR REPLACE FUNCTION refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$ BEGIN
-        RAISE EXCEPTION 'rows of the audit table are never changed or removed'
+        RAISE EXCEPTION 'rows of the audit record are never changed or removed'
             USING ERRCODE = 'insufficient_privilege';
     END $function$;
 
--- The offset of Semel's clock from the server's. Zero in production; tests move it.
+-- What every write of the journal reads: the offset of Semel's clock from the server's, and the version of what is paused.
 CREATE TABLE clock (
     -- Keeps the table at one row.
     only_row boolean NOT NULL DEFAULT true,
-    -- Added to the server's clock by moment().
+    -- Added to the server's clock by moment(). Zero in production; tests move it.
     time_offset interval NOT NULL DEFAULT '00:00:00'::interval,
+    -- Rises with every pause and resume. An intent that was decided under another version is refused.
+    pause_version bigint NOT NULL DEFAULT 0,
 
     CONSTRAINT clock_pkey PRIMARY KEY (only_row),
     CONSTRAINT clock_only_row_check CHECK (only_row)
@@ -150,16 +154,55 @@ CREATE TABLE tokens (
     expires_at timestamp with time zone NOT NULL,
     -- When an operator revoked it.
     revoked_at timestamp with time zone,
+    -- When it was last used, to the minute.
+    last_used_at timestamp with time zone,
     -- The groups that its owner belongs to: an approval may be from one of them.
     groups text[] NOT NULL DEFAULT '{}'::text[],
+    -- The role that it was made with; its rights are in rights, as they were then.
+    role text,
     -- What it may do: every route of the API needs one of them.
     rights text[] NOT NULL,
 
     CONSTRAINT tokens_pkey PRIMARY KEY (id),
     CONSTRAINT tokens_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces(id),
     CONSTRAINT tokens_digest_check CHECK ((octet_length(digest) = 32)),
-    CONSTRAINT tokens_rights_check CHECK (((cardinality(rights) > 0) AND (rights <@ ARRAY['read'::text, 'payload'::text, 'start'::text, 'operate'::text, 'settle'::text, 'replay'::text, 'approve'::text, 'write'::text, 'promote'::text, 'connect'::text, 'secret'::text, 'override'::text, 'redo'::text, 'once'::text, 'work'::text, 'admin'::text, 'audit'::text])))
+    CONSTRAINT tokens_rights_check CHECK (((cardinality(rights) > 0) AND (rights <@ ARRAY['read'::text, 'payload'::text, 'start'::text, 'operate'::text, 'settle'::text, 'replay'::text, 'approve'::text, 'write'::text, 'promote'::text, 'connect'::text, 'secret'::text, 'override'::text, 'redo'::text, 'once'::text, 'work'::text, 'admin'::text, 'audit'::text, 'instance'::text]))),
+    CONSTRAINT tokens_role_check CHECK ((role = ANY (ARRAY['observer'::text, 'viewer'::text, 'operator'::text, 'approver'::text, 'editor'::text, 'admin'::text, 'worker'::text])))
 );
+
+-- Codes that people sign in to the console with, each once. The code itself is never stored.
+CREATE TABLE sign_in_codes (
+    -- SHA-256 of the code, which has 256 random bits.
+    digest bytea NOT NULL,
+    -- The token that made it, whose rights the sign-in has.
+    token_id uuid NOT NULL,
+    -- When it stops working.
+    expires_at timestamp with time zone NOT NULL,
+
+    CONSTRAINT sign_in_codes_pkey PRIMARY KEY (digest),
+    CONSTRAINT sign_in_codes_token_id_fkey FOREIGN KEY (token_id) REFERENCES tokens(id),
+    CONSTRAINT sign_in_codes_digest_check CHECK ((octet_length(digest) = 32))
+);
+CREATE INDEX sign_in_codes_by_expiry ON sign_in_codes USING btree (expires_at);
+
+-- Browsers that are signed in to the console. What a browser holds is never stored.
+CREATE TABLE sign_ins (
+    -- SHA-256 of the cookie, which has 256 random bits.
+    digest bytea NOT NULL,
+    -- The token whose rights it has; it works while the token does.
+    token_id uuid NOT NULL,
+    -- When the code was used.
+    created_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When it was last used, to the minute.
+    seen_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When it stops working, however often it is used.
+    expires_at timestamp with time zone NOT NULL,
+
+    CONSTRAINT sign_ins_pkey PRIMARY KEY (digest),
+    CONSTRAINT sign_ins_token_id_fkey FOREIGN KEY (token_id) REFERENCES tokens(id),
+    CONSTRAINT sign_ins_digest_check CHECK ((octet_length(digest) = 32))
+);
+CREATE INDEX sign_ins_by_expiry ON sign_ins USING btree (expires_at);
 
 -- Destinations as their owners describe them. They name secrets and hold none.
 CREATE TABLE connections (
@@ -1226,6 +1269,12 @@ CREATE TABLE duplicates (
     decided_by text,
     -- The run that it has by the decision; null while a run of its own is not made yet.
     decided_run uuid,
+    -- The minute in which the latest came.
+    minute timestamp with time zone NOT NULL DEFAULT date_trunc('minute'::text, moment()),
+    -- How many came in that minute: alerts find bursts by it.
+    minute_count bigint NOT NULL DEFAULT 0,
+    -- How many came in the minute before it.
+    minute_before bigint NOT NULL DEFAULT 0,
 
     CONSTRAINT duplicates_pkey PRIMARY KEY (subject, stopped_by, fingerprint),
     CONSTRAINT decided_whole CHECK ((num_nulls(decision, decided_at, decided_by) = ANY (ARRAY[0, 3]))),
@@ -1280,6 +1329,141 @@ CREATE TABLE seen_bodies (
     CONSTRAINT seen_bodies_digest_check CHECK ((octet_length(digest) = 32))
 );
 CREATE INDEX seen_bodies_by_expiry ON seen_bodies USING btree (expires_at);
+
+-- Where the alerts of a namespace go. A namespace without a row records no alerts.
+CREATE TABLE alert_settings (
+    -- The namespace.
+    namespace_id integer NOT NULL,
+    -- The connection that receives the messages; null if they are only printed to the log, as semel dev does.
+    connection text,
+    -- Addresses of a mail, or the channel of a chat; may be empty for a webhook.
+    recipients text[] NOT NULL DEFAULT '{}'::text[],
+    -- When it was set.
+    set_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- Who set it.
+    set_by text NOT NULL,
+
+    CONSTRAINT alert_settings_pkey PRIMARY KEY (namespace_id)
+);
+
+-- What happened that people must learn of, written in its commit; deleted in the commit that counts it in its group.
+CREATE TABLE alert_events (
+    -- In order of writing.
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- What happened.
+    kind alert_kind NOT NULL,
+    -- The flow; empty if there is none.
+    flow text NOT NULL,
+    -- The connection that the step uses; empty if there is none.
+    connection text NOT NULL,
+    -- The step; empty if there is none.
+    step text NOT NULL,
+    -- The run that it happened to.
+    run_id uuid,
+    -- How often it happened.
+    count bigint NOT NULL,
+    -- When.
+    at timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT alert_events_pkey PRIMARY KEY (id),
+    CONSTRAINT alert_events_count_check CHECK ((count > 0))
+);
+
+-- Alerts by what happened and where: each group has its own messages, at most one in 15 minutes.
+CREATE TABLE alert_groups (
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- What happened.
+    kind alert_kind NOT NULL,
+    -- The flow; empty if there is none.
+    flow text NOT NULL,
+    -- The connection that the step uses; empty if there is none.
+    connection text NOT NULL,
+    -- The step; empty if there is none.
+    step text NOT NULL,
+    -- How often it happened since the group exists.
+    total bigint NOT NULL,
+    -- How often it happened since the last message that was delivered, or that is on its way.
+    waiting bigint NOT NULL,
+    -- When the first of those happened.
+    waiting_since timestamp with time zone,
+    -- A run that it happened to.
+    example uuid,
+    -- When the next message leaves; null if nothing waits, or if only a further event makes a message due.
+    due_at timestamp with time zone,
+    -- Until when no message leaves, because one left before.
+    quiet_until timestamp with time zone,
+    -- How many of the latest messages in a row failed or are in doubt.
+    failures integer NOT NULL DEFAULT 0,
+    -- The latest minute whose burst of duplicates was counted.
+    burst_at timestamp with time zone,
+    -- When it happened last.
+    last_at timestamp with time zone NOT NULL,
+
+    CONSTRAINT alert_groups_pkey PRIMARY KEY (namespace_id, kind, flow, connection, step),
+    CONSTRAINT alert_groups_failures_check CHECK ((failures >= 0)),
+    CONSTRAINT alert_groups_total_check CHECK ((total > 0)),
+    CONSTRAINT alert_groups_waiting_check CHECK ((waiting >= 0)),
+    CONSTRAINT due_with_something CHECK (((due_at IS NULL) OR (waiting > 0))),
+    CONSTRAINT waits_since CHECK (((waiting > 0) = (waiting_since IS NOT NULL)))
+);
+CREATE INDEX alert_groups_by_age ON alert_groups USING btree (last_at);
+CREATE INDEX alert_groups_by_due ON alert_groups USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+-- Messages about alerts. Each is written before it is sent, and has one of three outcomes.
+CREATE TABLE alert_messages (
+    -- Its key at the destination: a digest of the group and the start of the period.
+    id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- What happened.
+    kind alert_kind NOT NULL,
+    -- The flow; empty if there is none.
+    flow text NOT NULL,
+    -- The connection that the step uses; empty if there is none.
+    connection text NOT NULL,
+    -- The step; empty if there is none.
+    step text NOT NULL,
+    -- When it became due.
+    period_start timestamp with time zone NOT NULL,
+    -- How often it happened since the last message that was delivered.
+    count bigint NOT NULL,
+    -- When the first of those happened.
+    since timestamp with time zone NOT NULL,
+    -- A run that it happened to.
+    example uuid,
+    -- The connection that it goes to; null if it is only printed to the log.
+    destination text,
+    -- Whom it goes to there.
+    recipients text[] NOT NULL,
+    -- Its subject.
+    subject text NOT NULL,
+    -- Its text, the same on every attempt.
+    body text NOT NULL,
+    -- Due until a server takes it, sending until its outcome is recorded.
+    state alert_message_state NOT NULL DEFAULT 'due'::alert_message_state,
+    -- How often a server took it.
+    attempt integer NOT NULL DEFAULT 0,
+    -- When another server may take it, while one sends it.
+    lease_until timestamp with time zone,
+    -- What was seen, where it was not delivered.
+    note text,
+    -- When it was written.
+    intended_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When its outcome was recorded.
+    settled_at timestamp with time zone,
+
+    CONSTRAINT alert_messages_pkey PRIMARY KEY (id),
+    CONSTRAINT alert_messages_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT alert_messages_count_check CHECK ((count > 0)),
+    CONSTRAINT leased_while_sent CHECK (((lease_until IS NOT NULL) = (state = 'sending'::alert_message_state))),
+    CONSTRAINT settled_when_over CHECK (((settled_at IS NULL) = (state = ANY (ARRAY['due'::alert_message_state, 'sending'::alert_message_state]))))
+);
+CREATE INDEX alert_messages_by_group ON alert_messages USING btree (namespace_id, kind, flow, connection, step, period_start);
+CREATE INDEX alert_messages_by_settled ON alert_messages USING btree (settled_at) WHERE (state = ANY (ARRAY['done'::alert_message_state, 'failed'::alert_message_state, 'in_doubt'::alert_message_state]));
+CREATE INDEX alert_messages_open ON alert_messages USING btree (intended_at) WHERE (state = ANY (ARRAY['due'::alert_message_state, 'sending'::alert_message_state]));
 
 -- The first response to each API command that came with an Idempotency-Key.
 CREATE TABLE commands (
@@ -1406,6 +1590,110 @@ CREATE TABLE replay_items (
 );
 CREATE INDEX replay_items_left ON replay_items USING btree (plan_id, state, run_id) WHERE (state = ANY (ARRAY['frozen'::text, 'previewed'::text]));
 
+-- Pauses of flows and connections, also those that are over: the deadlines of a run are moved by the time that they took. A pause is about runs of all slots, so that it is control data.
+CREATE TABLE pauses (
+    -- In order of writing.
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- The namespace of what is paused.
+    namespace_id integer NOT NULL,
+    -- flow: its runs begin no step; connection: no effect over it begins.
+    kind text NOT NULL,
+    -- The name of the flow or the connection.
+    name text NOT NULL,
+    -- The operator's reason.
+    reason text NOT NULL,
+    -- Who paused it.
+    actor text NOT NULL,
+    -- When it began.
+    paused_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When an operator ended it.
+    resumed_at timestamp with time zone,
+    -- How many of the runs that it held continue in a second; all at once where it is null.
+    per_second double precision,
+    -- When the first of the runs that it held was made due.
+    drain_from timestamp with time zone,
+    -- How many of the runs that it held were made due since it is over.
+    woken_count bigint NOT NULL DEFAULT 0,
+    -- When all of them were. Until then a server works on it.
+    drained_at timestamp with time zone,
+
+    CONSTRAINT pauses_pkey PRIMARY KEY (id),
+    CONSTRAINT drained_after_resume CHECK (((drained_at IS NULL) OR (resumed_at IS NOT NULL))),
+    CONSTRAINT pauses_kind_check CHECK ((kind = ANY (ARRAY['flow'::text, 'connection'::text]))),
+    CONSTRAINT pauses_per_second_check CHECK ((per_second >= (0.0001)::double precision)),
+    CONSTRAINT pauses_woken_count_check CHECK ((woken_count >= 0))
+);
+CREATE INDEX pauses_ended ON pauses USING btree (namespace_id, resumed_at) WHERE (resumed_at IS NOT NULL);
+CREATE UNIQUE INDEX pauses_open ON pauses USING btree (namespace_id, kind, name) WHERE (resumed_at IS NULL);
+CREATE INDEX pauses_undrained ON pauses USING btree (id) WHERE (drained_at IS NULL);
+
+-- Runs that sleep because of a pause. A row is written in the commit in which its run falls asleep, and deleted in the one that makes it due.
+CREATE TABLE paused_runs (
+    -- The run.
+    run_id uuid NOT NULL,
+    -- The pause that it sleeps for.
+    pause_id bigint NOT NULL,
+    -- Since when.
+    since timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT paused_runs_pkey PRIMARY KEY (run_id)
+);
+CREATE INDEX paused_runs_by_pause ON paused_runs USING btree (pause_id);
+
+-- Sets of runs that operators cancel or resume together. A job is about runs of all slots, so that it is control data; each run is cancelled or resumed in its own slot.
+CREATE TABLE run_jobs (
+    -- The job.
+    id uuid NOT NULL,
+    -- The namespace of its runs.
+    namespace_id integer NOT NULL,
+    -- The flow of its runs.
+    flow text NOT NULL,
+    -- What is done to its runs.
+    verb text NOT NULL,
+    -- running: runs are left; done: every run has an outcome.
+    state text NOT NULL DEFAULT 'running'::text,
+    -- The digest of the plan that the operator was shown.
+    digest text NOT NULL,
+    -- Who made it.
+    actor text NOT NULL,
+    -- The operator's reason.
+    reason text NOT NULL,
+    -- When it was made.
+    created_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- When a server next works on it. The server that does moves this ahead first, so that another continues if it dies.
+    due_at timestamp with time zone NOT NULL,
+
+    CONSTRAINT run_jobs_pkey PRIMARY KEY (id),
+    CONSTRAINT run_jobs_state_check CHECK ((state = ANY (ARRAY['running'::text, 'done'::text]))),
+    CONSTRAINT run_jobs_verb_check CHECK ((verb = ANY (ARRAY['cancel'::text, 'resume'::text])))
+);
+CREATE INDEX run_jobs_by_age ON run_jobs USING btree (namespace_id, created_at);
+CREATE INDEX run_jobs_due ON run_jobs USING btree (due_at) WHERE (state = 'running'::text);
+
+-- The runs of jobs, with what became of each.
+CREATE TABLE run_job_items (
+    -- The job.
+    job_id uuid NOT NULL,
+    -- The run.
+    run_id uuid NOT NULL,
+    -- The state of the run that the operator was shown.
+    planned_state text NOT NULL,
+    -- left: nothing was done yet; done: it was cancelled or resumed; refused: it is not.
+    state text NOT NULL DEFAULT 'left'::text,
+    -- Why it is refused, as a stable word.
+    code text,
+    -- Why it is refused, in words.
+    note text,
+    -- How many attempts the database or a worker cut short.
+    attempts integer NOT NULL DEFAULT 0,
+
+    CONSTRAINT run_job_items_pkey PRIMARY KEY (job_id, run_id),
+    CONSTRAINT run_job_items_job_id_fkey FOREIGN KEY (job_id) REFERENCES run_jobs(id) ON DELETE CASCADE,
+    CONSTRAINT run_job_items_attempts_check CHECK ((attempts >= 0)),
+    CONSTRAINT run_job_items_state_check CHECK ((state = ANY (ARRAY['left'::text, 'done'::text, 'refused'::text])))
+);
+CREATE INDEX run_job_items_left ON run_job_items USING btree (job_id, attempts, run_id) WHERE (state = 'left'::text);
+
 -- What operators did. A row is added in the commit of the act, and never changed or removed.
 CREATE TABLE audit (
     -- In order of writing.
@@ -1427,5 +1715,29 @@ CREATE TABLE audit (
 
     CONSTRAINT audit_pkey PRIMARY KEY (id)
 );
+CREATE INDEX audit_by_action ON audit USING btree (namespace_id, action, at, id);
+CREATE INDEX audit_by_actor ON audit USING btree (namespace_id, actor, at, id);
 CREATE INDEX audit_by_run ON audit USING btree (run_id, id) WHERE (run_id IS NOT NULL);
+CREATE INDEX audit_by_time ON audit USING btree (namespace_id, at, id);
 CREATE TRIGGER audit_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
+
+-- The acts of each namespace in one order, each with the digest of itself and all before it. A row is never changed or removed.
+CREATE TABLE audit_chain (
+    -- Whose chain.
+    namespace_id integer NOT NULL,
+    -- The place in it, from 1 without gaps.
+    position bigint NOT NULL,
+    -- The act.
+    audit_id bigint NOT NULL,
+    -- SHA-256 of the digest before it and of the act.
+    digest bytea NOT NULL,
+    -- When it was sealed.
+    sealed_at timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT audit_chain_pkey PRIMARY KEY (namespace_id, "position"),
+    CONSTRAINT audit_chain_namespace_id_audit_id_key UNIQUE (namespace_id, audit_id),
+    CONSTRAINT audit_chain_digest_check CHECK ((octet_length(digest) = 32)),
+    CONSTRAINT audit_chain_position_check CHECK (("position" > 0))
+);
+CREATE INDEX audit_chain_by_time ON audit_chain USING btree (sealed_at, audit_id);
+CREATE TRIGGER audit_chain_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit_chain FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();

@@ -8,11 +8,13 @@
 
 CREATE TABLE clock (
     only_row    boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    time_offset interval NOT NULL DEFAULT '0'
+    time_offset interval NOT NULL DEFAULT '0',
+    pause_version bigint NOT NULL DEFAULT 0
 );
-COMMENT ON TABLE clock IS 'The offset of Semel''s clock from the server''s. Zero in production; tests move it.';
+COMMENT ON TABLE clock IS 'What every write of the journal reads: the offset of Semel''s clock from the server''s, and the version of what is paused.';
 COMMENT ON COLUMN clock.only_row IS 'Keeps the table at one row.';
-COMMENT ON COLUMN clock.time_offset IS 'Added to the server''s clock by moment().';
+COMMENT ON COLUMN clock.time_offset IS 'Added to the server''s clock by moment(). Zero in production; tests move it.';
+COMMENT ON COLUMN clock.pause_version IS 'Rises with every pause and resume. An intent that was decided under another version is refused.';
 INSERT INTO clock DEFAULT VALUES;
 
 CREATE FUNCTION moment() RETURNS timestamptz
@@ -102,10 +104,12 @@ CREATE TABLE tokens (
     created_at   timestamptz NOT NULL DEFAULT moment(),
     expires_at   timestamptz NOT NULL,
     revoked_at   timestamptz,
+    last_used_at timestamptz,
     groups       text[] NOT NULL DEFAULT '{}',
+    role         text CHECK (role IN ('observer', 'viewer', 'operator', 'approver', 'editor', 'admin', 'worker')),
     rights       text[] NOT NULL CHECK (cardinality(rights) > 0 AND rights <@ ARRAY[
         'read', 'payload', 'start', 'operate', 'settle', 'replay', 'approve', 'write', 'promote',
-        'connect', 'secret', 'override', 'redo', 'once', 'work', 'admin', 'audit'])
+        'connect', 'secret', 'override', 'redo', 'once', 'work', 'admin', 'audit', 'instance'])
 );
 COMMENT ON TABLE tokens IS 'API tokens. The secret itself is never stored.';
 COMMENT ON COLUMN tokens.id IS 'The public part of the token.';
@@ -115,8 +119,36 @@ COMMENT ON COLUMN tokens.digest IS 'SHA-256 of the secret part, which has 256 ra
 COMMENT ON COLUMN tokens.created_at IS 'When it was made.';
 COMMENT ON COLUMN tokens.expires_at IS 'When it stops working.';
 COMMENT ON COLUMN tokens.revoked_at IS 'When an operator revoked it.';
+COMMENT ON COLUMN tokens.last_used_at IS 'When it was last used, to the minute.';
 COMMENT ON COLUMN tokens.groups IS 'The groups that its owner belongs to: an approval may be from one of them.';
+COMMENT ON COLUMN tokens.role IS 'The role that it was made with; its rights are in rights, as they were then.';
 COMMENT ON COLUMN tokens.rights IS 'What it may do: every route of the API needs one of them.';
+
+CREATE TABLE sign_in_codes (
+    digest     bytea PRIMARY KEY CHECK (octet_length(digest) = 32),
+    token_id   uuid NOT NULL REFERENCES tokens,
+    expires_at timestamptz NOT NULL
+);
+COMMENT ON TABLE sign_in_codes IS 'Codes that people sign in to the console with, each once. The code itself is never stored.';
+COMMENT ON COLUMN sign_in_codes.digest IS 'SHA-256 of the code, which has 256 random bits.';
+COMMENT ON COLUMN sign_in_codes.token_id IS 'The token that made it, whose rights the sign-in has.';
+COMMENT ON COLUMN sign_in_codes.expires_at IS 'When it stops working.';
+CREATE INDEX sign_in_codes_by_expiry ON sign_in_codes (expires_at);
+
+CREATE TABLE sign_ins (
+    digest     bytea PRIMARY KEY CHECK (octet_length(digest) = 32),
+    token_id   uuid NOT NULL REFERENCES tokens,
+    created_at timestamptz NOT NULL DEFAULT moment(),
+    seen_at    timestamptz NOT NULL DEFAULT moment(),
+    expires_at timestamptz NOT NULL
+);
+COMMENT ON TABLE sign_ins IS 'Browsers that are signed in to the console. What a browser holds is never stored.';
+COMMENT ON COLUMN sign_ins.digest IS 'SHA-256 of the cookie, which has 256 random bits.';
+COMMENT ON COLUMN sign_ins.token_id IS 'The token whose rights it has; it works while the token does.';
+COMMENT ON COLUMN sign_ins.created_at IS 'When the code was used.';
+COMMENT ON COLUMN sign_ins.seen_at IS 'When it was last used, to the minute.';
+COMMENT ON COLUMN sign_ins.expires_at IS 'When it stops working, however often it is used.';
+CREATE INDEX sign_ins_by_expiry ON sign_ins (expires_at);
 
 CREATE TABLE connections (
     namespace_id integer NOT NULL,
@@ -1111,6 +1143,9 @@ CREATE TABLE duplicates (
     decided_at   timestamptz,
     decided_by   text,
     decided_run  uuid,
+    minute       timestamptz NOT NULL DEFAULT date_trunc('minute', moment()),
+    minute_count bigint NOT NULL DEFAULT 0,
+    minute_before bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (subject, stopped_by, fingerprint),
     CONSTRAINT first_before_last CHECK (first_at <= last_at),
     CONSTRAINT decided_whole CHECK (num_nulls(decision, decided_at, decided_by) IN (0, 3)),
@@ -1135,6 +1170,9 @@ COMMENT ON COLUMN duplicates.decision_key IS 'The key that the operator chose fo
 COMMENT ON COLUMN duplicates.decided_at IS 'When it was decided.';
 COMMENT ON COLUMN duplicates.decided_by IS 'The token''s name.';
 COMMENT ON COLUMN duplicates.decided_run IS 'The run that it has by the decision; null while a run of its own is not made yet.';
+COMMENT ON COLUMN duplicates.minute IS 'The minute in which the latest came.';
+COMMENT ON COLUMN duplicates.minute_count IS 'How many came in that minute: alerts find bursts by it.';
+COMMENT ON COLUMN duplicates.minute_before IS 'How many came in the minute before it.';
 CREATE INDEX duplicates_by_age ON duplicates (namespace_id, last_at);
 CREATE INDEX duplicates_held ON duplicates (namespace_id, last_at)
     WHERE verdict = 'held' AND (decision IS NULL OR (decision = 'new_key' AND decided_run IS NULL));
@@ -1174,6 +1212,133 @@ COMMENT ON COLUMN seen_bodies.claim_id IS 'The key under which it came first.';
 COMMENT ON COLUMN seen_bodies.seen_at IS 'When it came first.';
 COMMENT ON COLUMN seen_bodies.expires_at IS 'When it expires, with the key.';
 CREATE INDEX seen_bodies_by_expiry ON seen_bodies (expires_at);
+
+-- ------------------------------------------------------------------------------------------- Alerts
+
+CREATE TABLE alert_settings (
+    namespace_id integer PRIMARY KEY,
+    connection   text,
+    recipients   text[] NOT NULL DEFAULT '{}',
+    set_at       timestamptz NOT NULL DEFAULT moment(),
+    set_by       text NOT NULL
+);
+COMMENT ON TABLE alert_settings IS 'Where the alerts of a namespace go. A namespace without a row records no alerts.';
+COMMENT ON COLUMN alert_settings.namespace_id IS 'The namespace.';
+COMMENT ON COLUMN alert_settings.connection IS 'The connection that receives the messages; null if they are only printed to the log, as semel dev does.';
+COMMENT ON COLUMN alert_settings.recipients IS 'Addresses of a mail, or the channel of a chat; may be empty for a webhook.';
+COMMENT ON COLUMN alert_settings.set_at IS 'When it was set.';
+COMMENT ON COLUMN alert_settings.set_by IS 'Who set it.';
+
+CREATE TYPE alert_kind AS ENUM ('doubt', 'needs_review', 'quarantined', 'held', 'mismatch', 'approval_pending',
+                                'approval_overdue', 'duplicates', 'not_proven', 'test');
+CREATE TABLE alert_events (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace_id integer NOT NULL,
+    kind         alert_kind NOT NULL,
+    flow         text NOT NULL,
+    connection   text NOT NULL,
+    step         text NOT NULL,
+    run_id       uuid,
+    count        bigint NOT NULL CHECK (count > 0),
+    at           timestamptz NOT NULL DEFAULT moment()
+);
+COMMENT ON TABLE alert_events IS 'What happened that people must learn of, written in its commit; deleted in the commit that counts it in its group.';
+COMMENT ON COLUMN alert_events.id IS 'In order of writing.';
+COMMENT ON COLUMN alert_events.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN alert_events.kind IS 'What happened.';
+COMMENT ON COLUMN alert_events.flow IS 'The flow; empty if there is none.';
+COMMENT ON COLUMN alert_events.connection IS 'The connection that the step uses; empty if there is none.';
+COMMENT ON COLUMN alert_events.step IS 'The step; empty if there is none.';
+COMMENT ON COLUMN alert_events.run_id IS 'The run that it happened to.';
+COMMENT ON COLUMN alert_events.count IS 'How often it happened.';
+COMMENT ON COLUMN alert_events.at IS 'When.';
+
+CREATE TABLE alert_groups (
+    namespace_id  integer NOT NULL,
+    kind          alert_kind NOT NULL,
+    flow          text NOT NULL,
+    connection    text NOT NULL,
+    step          text NOT NULL,
+    total         bigint NOT NULL CHECK (total > 0),
+    waiting       bigint NOT NULL CHECK (waiting >= 0),
+    waiting_since timestamptz,
+    example       uuid,
+    due_at        timestamptz,
+    quiet_until   timestamptz,
+    failures      integer NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    burst_at      timestamptz,
+    last_at       timestamptz NOT NULL,
+    PRIMARY KEY (namespace_id, kind, flow, connection, step),
+    CONSTRAINT waits_since CHECK ((waiting > 0) = (waiting_since IS NOT NULL)),
+    CONSTRAINT due_with_something CHECK (due_at IS NULL OR waiting > 0)
+);
+COMMENT ON TABLE alert_groups IS 'Alerts by what happened and where: each group has its own messages, at most one in 15 minutes.';
+COMMENT ON COLUMN alert_groups.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN alert_groups.kind IS 'What happened.';
+COMMENT ON COLUMN alert_groups.flow IS 'The flow; empty if there is none.';
+COMMENT ON COLUMN alert_groups.connection IS 'The connection that the step uses; empty if there is none.';
+COMMENT ON COLUMN alert_groups.step IS 'The step; empty if there is none.';
+COMMENT ON COLUMN alert_groups.total IS 'How often it happened since the group exists.';
+COMMENT ON COLUMN alert_groups.waiting IS 'How often it happened since the last message that was delivered, or that is on its way.';
+COMMENT ON COLUMN alert_groups.waiting_since IS 'When the first of those happened.';
+COMMENT ON COLUMN alert_groups.example IS 'A run that it happened to.';
+COMMENT ON COLUMN alert_groups.due_at IS 'When the next message leaves; null if nothing waits, or if only a further event makes a message due.';
+COMMENT ON COLUMN alert_groups.quiet_until IS 'Until when no message leaves, because one left before.';
+COMMENT ON COLUMN alert_groups.failures IS 'How many of the latest messages in a row failed or are in doubt.';
+COMMENT ON COLUMN alert_groups.burst_at IS 'The latest minute whose burst of duplicates was counted.';
+COMMENT ON COLUMN alert_groups.last_at IS 'When it happened last.';
+CREATE INDEX alert_groups_by_due ON alert_groups (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX alert_groups_by_age ON alert_groups (last_at);
+
+CREATE TYPE alert_message_state AS ENUM ('due', 'sending', 'done', 'failed', 'in_doubt');
+CREATE TABLE alert_messages (
+    id           uuid PRIMARY KEY,
+    namespace_id integer NOT NULL,
+    kind         alert_kind NOT NULL,
+    flow         text NOT NULL,
+    connection   text NOT NULL,
+    step         text NOT NULL,
+    period_start timestamptz NOT NULL,
+    count        bigint NOT NULL CHECK (count > 0),
+    since        timestamptz NOT NULL,
+    example      uuid,
+    destination  text,
+    recipients   text[] NOT NULL,
+    subject      text NOT NULL,
+    body         text NOT NULL,
+    state        alert_message_state NOT NULL DEFAULT 'due',
+    attempt      integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
+    lease_until  timestamptz,
+    note         text,
+    intended_at  timestamptz NOT NULL DEFAULT moment(),
+    settled_at   timestamptz,
+    CONSTRAINT leased_while_sent CHECK ((lease_until IS NOT NULL) = (state = 'sending')),
+    CONSTRAINT settled_when_over CHECK ((settled_at IS NULL) = (state IN ('due', 'sending')))
+);
+COMMENT ON TABLE alert_messages IS 'Messages about alerts. Each is written before it is sent, and has one of three outcomes.';
+COMMENT ON COLUMN alert_messages.id IS 'Its key at the destination: a digest of the group and the start of the period.';
+COMMENT ON COLUMN alert_messages.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN alert_messages.kind IS 'What happened.';
+COMMENT ON COLUMN alert_messages.flow IS 'The flow; empty if there is none.';
+COMMENT ON COLUMN alert_messages.connection IS 'The connection that the step uses; empty if there is none.';
+COMMENT ON COLUMN alert_messages.step IS 'The step; empty if there is none.';
+COMMENT ON COLUMN alert_messages.period_start IS 'When it became due.';
+COMMENT ON COLUMN alert_messages.count IS 'How often it happened since the last message that was delivered.';
+COMMENT ON COLUMN alert_messages.since IS 'When the first of those happened.';
+COMMENT ON COLUMN alert_messages.example IS 'A run that it happened to.';
+COMMENT ON COLUMN alert_messages.destination IS 'The connection that it goes to; null if it is only printed to the log.';
+COMMENT ON COLUMN alert_messages.recipients IS 'Whom it goes to there.';
+COMMENT ON COLUMN alert_messages.subject IS 'Its subject.';
+COMMENT ON COLUMN alert_messages.body IS 'Its text, the same on every attempt.';
+COMMENT ON COLUMN alert_messages.state IS 'Due until a server takes it, sending until its outcome is recorded.';
+COMMENT ON COLUMN alert_messages.attempt IS 'How often a server took it.';
+COMMENT ON COLUMN alert_messages.lease_until IS 'When another server may take it, while one sends it.';
+COMMENT ON COLUMN alert_messages.note IS 'What was seen, where it was not delivered.';
+COMMENT ON COLUMN alert_messages.intended_at IS 'When it was written.';
+COMMENT ON COLUMN alert_messages.settled_at IS 'When its outcome was recorded.';
+CREATE INDEX alert_messages_open ON alert_messages (intended_at) WHERE state IN ('due', 'sending');
+CREATE INDEX alert_messages_by_group ON alert_messages (namespace_id, kind, flow, connection, step, period_start);
+CREATE INDEX alert_messages_by_settled ON alert_messages (settled_at) WHERE state IN ('done', 'failed', 'in_doubt');
 
 -- --------------------------------------------------------------- What operators and API clients did
 
@@ -1287,6 +1452,95 @@ COMMENT ON COLUMN replay_items.note IS 'Why it is refused, in words.';
 COMMENT ON COLUMN replay_items.attempts IS 'How many attempts the database or a worker cut short.';
 CREATE INDEX replay_items_left ON replay_items (plan_id, state, run_id) WHERE state IN ('frozen', 'previewed');
 
+CREATE TABLE pauses (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    namespace_id integer NOT NULL,
+    kind         text NOT NULL CHECK (kind IN ('flow', 'connection')),
+    name         text NOT NULL,
+    reason       text NOT NULL,
+    actor        text NOT NULL,
+    paused_at    timestamptz NOT NULL DEFAULT moment(),
+    resumed_at   timestamptz,
+    per_second   double precision CHECK (per_second >= 0.0001),
+    drain_from   timestamptz,
+    woken_count  bigint NOT NULL DEFAULT 0 CHECK (woken_count >= 0),
+    drained_at   timestamptz,
+    CONSTRAINT drained_after_resume CHECK (drained_at IS NULL OR resumed_at IS NOT NULL)
+);
+COMMENT ON TABLE pauses IS 'Pauses of flows and connections, also those that are over: the deadlines of a run are moved by the time that they took. A pause is about runs of all slots, so that it is control data.';
+COMMENT ON COLUMN pauses.id IS 'In order of writing.';
+COMMENT ON COLUMN pauses.namespace_id IS 'The namespace of what is paused.';
+COMMENT ON COLUMN pauses.kind IS 'flow: its runs begin no step; connection: no effect over it begins.';
+COMMENT ON COLUMN pauses.name IS 'The name of the flow or the connection.';
+COMMENT ON COLUMN pauses.reason IS 'The operator''s reason.';
+COMMENT ON COLUMN pauses.actor IS 'Who paused it.';
+COMMENT ON COLUMN pauses.paused_at IS 'When it began.';
+COMMENT ON COLUMN pauses.resumed_at IS 'When an operator ended it.';
+COMMENT ON COLUMN pauses.per_second IS 'How many of the runs that it held continue in a second; all at once where it is null.';
+COMMENT ON COLUMN pauses.drain_from IS 'When the first of the runs that it held was made due.';
+COMMENT ON COLUMN pauses.woken_count IS 'How many of the runs that it held were made due since it is over.';
+COMMENT ON COLUMN pauses.drained_at IS 'When all of them were. Until then a server works on it.';
+CREATE UNIQUE INDEX pauses_open ON pauses (namespace_id, kind, name) WHERE resumed_at IS NULL;
+CREATE INDEX pauses_undrained ON pauses (id) WHERE drained_at IS NULL;
+CREATE INDEX pauses_ended ON pauses (namespace_id, resumed_at) WHERE resumed_at IS NOT NULL;
+
+CREATE TABLE paused_runs (
+    run_id   uuid PRIMARY KEY,
+    pause_id bigint NOT NULL,
+    since    timestamptz NOT NULL DEFAULT moment()
+);
+COMMENT ON TABLE paused_runs IS 'Runs that sleep because of a pause. A row is written in the commit in which its run falls asleep, and deleted in the one that makes it due.';
+COMMENT ON COLUMN paused_runs.run_id IS 'The run.';
+COMMENT ON COLUMN paused_runs.pause_id IS 'The pause that it sleeps for.';
+COMMENT ON COLUMN paused_runs.since IS 'Since when.';
+CREATE INDEX paused_runs_by_pause ON paused_runs (pause_id);
+
+CREATE TABLE run_jobs (
+    id           uuid PRIMARY KEY,
+    namespace_id integer NOT NULL,
+    flow         text NOT NULL,
+    verb         text NOT NULL CHECK (verb IN ('cancel', 'resume')),
+    state        text NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'done')),
+    digest       text NOT NULL,
+    actor        text NOT NULL,
+    reason       text NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT moment(),
+    due_at       timestamptz NOT NULL
+);
+COMMENT ON TABLE run_jobs IS 'Sets of runs that operators cancel or resume together. A job is about runs of all slots, so that it is control data; each run is cancelled or resumed in its own slot.';
+COMMENT ON COLUMN run_jobs.id IS 'The job.';
+COMMENT ON COLUMN run_jobs.namespace_id IS 'The namespace of its runs.';
+COMMENT ON COLUMN run_jobs.flow IS 'The flow of its runs.';
+COMMENT ON COLUMN run_jobs.verb IS 'What is done to its runs.';
+COMMENT ON COLUMN run_jobs.state IS 'running: runs are left; done: every run has an outcome.';
+COMMENT ON COLUMN run_jobs.digest IS 'The digest of the plan that the operator was shown.';
+COMMENT ON COLUMN run_jobs.actor IS 'Who made it.';
+COMMENT ON COLUMN run_jobs.reason IS 'The operator''s reason.';
+COMMENT ON COLUMN run_jobs.created_at IS 'When it was made.';
+COMMENT ON COLUMN run_jobs.due_at IS 'When a server next works on it. The server that does moves this ahead first, so that another continues if it dies.';
+CREATE INDEX run_jobs_due ON run_jobs (due_at) WHERE state = 'running';
+CREATE INDEX run_jobs_by_age ON run_jobs (namespace_id, created_at);
+
+CREATE TABLE run_job_items (
+    job_id   uuid NOT NULL REFERENCES run_jobs (id) ON DELETE CASCADE,
+    run_id   uuid NOT NULL,
+    planned_state text NOT NULL,
+    state    text NOT NULL DEFAULT 'left' CHECK (state IN ('left', 'done', 'refused')),
+    code     text,
+    note     text,
+    attempts integer NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    PRIMARY KEY (job_id, run_id)
+);
+COMMENT ON TABLE run_job_items IS 'The runs of jobs, with what became of each.';
+COMMENT ON COLUMN run_job_items.job_id IS 'The job.';
+COMMENT ON COLUMN run_job_items.run_id IS 'The run.';
+COMMENT ON COLUMN run_job_items.planned_state IS 'The state of the run that the operator was shown.';
+COMMENT ON COLUMN run_job_items.state IS 'left: nothing was done yet; done: it was cancelled or resumed; refused: it is not.';
+COMMENT ON COLUMN run_job_items.code IS 'Why it is refused, as a stable word.';
+COMMENT ON COLUMN run_job_items.note IS 'Why it is refused, in words.';
+COMMENT ON COLUMN run_job_items.attempts IS 'How many attempts the database or a worker cut short.';
+CREATE INDEX run_job_items_left ON run_job_items (job_id, attempts, run_id) WHERE state = 'left';
+
 CREATE TABLE audit (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     namespace_id integer NOT NULL,
@@ -1307,17 +1561,41 @@ COMMENT ON COLUMN audit.subject IS 'What it was done to.';
 COMMENT ON COLUMN audit.reason IS 'The operator''s reason.';
 COMMENT ON COLUMN audit.run_id IS 'The run that it concerns, where it concerns one.';
 CREATE INDEX audit_by_run ON audit (run_id, id) WHERE run_id IS NOT NULL;
+CREATE INDEX audit_by_time ON audit (namespace_id, at, id);
+CREATE INDEX audit_by_actor ON audit (namespace_id, actor, at, id);
+CREATE INDEX audit_by_action ON audit (namespace_id, action, at, id);
 CREATE FUNCTION refuse_audit_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$ BEGIN
-        RAISE EXCEPTION 'rows of the audit table are never changed or removed'
+        RAISE EXCEPTION 'rows of the audit record are never changed or removed'
             USING ERRCODE = 'insufficient_privilege';
     END $$;
 COMMENT ON FUNCTION refuse_audit_change() IS
-    'Keeps the audit table append-only, for every role; its owner can disable the trigger.';
+    'Keeps the tables of the audit record append-only, for every role; their owner can disable the trigger.';
 
 CREATE TRIGGER audit_append_only
     BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
 -- Also in sessions that replay another database's changes.
 ALTER TABLE audit ENABLE ALWAYS TRIGGER audit_append_only;
+
+CREATE TABLE audit_chain (
+    namespace_id integer NOT NULL,
+    position     bigint NOT NULL CHECK (position > 0),
+    audit_id     bigint NOT NULL,
+    digest       bytea NOT NULL CHECK (octet_length(digest) = 32),
+    sealed_at    timestamptz NOT NULL DEFAULT moment(),
+    PRIMARY KEY (namespace_id, position),
+    UNIQUE (namespace_id, audit_id)
+);
+COMMENT ON TABLE audit_chain IS 'The acts of each namespace in one order, each with the digest of itself and all before it. A row is never changed or removed.';
+COMMENT ON COLUMN audit_chain.namespace_id IS 'Whose chain.';
+COMMENT ON COLUMN audit_chain.position IS 'The place in it, from 1 without gaps.';
+COMMENT ON COLUMN audit_chain.audit_id IS 'The act.';
+COMMENT ON COLUMN audit_chain.digest IS 'SHA-256 of the digest before it and of the act.';
+COMMENT ON COLUMN audit_chain.sealed_at IS 'When it was sealed.';
+CREATE INDEX audit_chain_by_time ON audit_chain (sealed_at, audit_id);
+CREATE TRIGGER audit_chain_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_chain
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
+ALTER TABLE audit_chain ENABLE ALWAYS TRIGGER audit_chain_append_only;

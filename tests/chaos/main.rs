@@ -1,5 +1,6 @@
 //! What survives crashes.
 
+mod alerts;
 mod audit;
 mod business_keys;
 mod callbacks;
@@ -30,8 +31,10 @@ mod people;
 mod queries;
 mod races;
 mod reconcile;
+mod rehearsing;
 mod replay;
 mod replay_plan;
+mod run_job;
 mod second_night;
 mod servers;
 mod sharing;

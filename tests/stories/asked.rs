@@ -180,6 +180,16 @@ async fn the_json_of_commands_stays_what_it_is() -> Result<()> {
     let (_, created) = object(&desk, "semel token create ci --right read,start").await?;
     let token = created["data"]["token"].as_str().context("a token")?;
 
+    // The last use of a token is noted after its request was answered.
+    let noted = async || {
+        let (_, listed) = object(&desk, "semel token list").await?;
+        let mut tokens = listed["data"]["items"].as_array().into_iter().flatten();
+        anyhow::Ok(tokens.any(|token| token["last_used_at"].is_string()))
+    };
+    while !noted().await? {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+
     let mut page = String::new();
     for command in COMMANDS {
         let line = command.replace("RUN", run).replace("EFFECT", effect);

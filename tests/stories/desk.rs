@@ -18,7 +18,7 @@ pub(crate) struct Desk {
     folder: TempDir,
     url: String,
     token: String,
-    _dev: Process,
+    dev: Process,
 }
 
 impl Desk {
@@ -37,12 +37,17 @@ impl Desk {
             url: kept(folder.path(), "url")?,
             token: kept(folder.path(), "token")?,
             folder,
-            _dev: dev,
+            dev,
         };
         for (name, _) in flows {
             desk.until_said("semel flow list", name).await?;
         }
         Ok(desk)
+    }
+
+    /// Waits until `semel dev` prints a line with these words.
+    pub(crate) async fn until_printed(&self, words: &str) -> Result<String> {
+        self.dev.until_line(words, PATIENCE).await
     }
 
     /// Where the server listens.

@@ -1,7 +1,10 @@
 //! What users see, through the real binary.
 
+mod alerts;
+mod api;
 mod asked;
 mod compare;
+mod console;
 mod control;
 mod desk;
 mod detached;
@@ -13,6 +16,7 @@ mod held;
 mod migrate;
 mod once;
 mod open_hooks;
+mod pause;
 mod recipes;
 mod reconcile;
 mod rehearse;

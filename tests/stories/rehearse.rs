@@ -1,7 +1,7 @@
 //! A rehearsal, through the binary: a wrong flow fails with a command that repeats the case, and a
 //! release goes live once it has passed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use semel_testkit::program::Finished;
@@ -25,10 +25,10 @@ examples:
     result: o_1
 "#;
 
-/// A server that promotes only what was rehearsed, and a shell that speaks to it.
+/// A server as it is shipped, which promotes only what was rehearsed, and a shell that speaks to it.
 struct World {
-    _cluster: Cluster,
-    _server: Process,
+    cluster: Cluster,
+    server: Process,
     url: String,
     token: String,
     home: tempfile::TempDir,
@@ -41,11 +41,11 @@ impl World {
         admin.batch_execute("CREATE DATABASE semel").await?;
         let address = cluster.server().url("semel");
         let token = semel::migrate(Program::semel()?, &address).await?;
-        let program = Program::semel()?.env("SEMEL_REQUIRE_REHEARSAL", "true");
-        let (server, listens) = semel::serve(program, &address, "127.0.0.1:0", &[]).await?;
+        let program = Program::semel()?;
+        let (server, listens) = semel::serve_gated(program, &address, "127.0.0.1:0", &[]).await?;
         Ok(Self {
-            _cluster: cluster,
-            _server: server,
+            cluster,
+            server,
             url: format!("http://{listens}"),
             token,
             home: tempfile::tempdir()?,
@@ -127,5 +127,93 @@ async fn a_wrong_flow_fails_and_a_right_one_goes_live() -> Result<()> {
         "{}",
         tried.stdout
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_release_without_examples_is_told_what_to_write_and_what_init_writes_goes_live()
+-> Result<()> {
+    let world = World::start().await?;
+    world.write("review")?;
+    let path = world.home.path().join("paid.flow.yaml");
+    let text = std::fs::read_to_string(&path)?;
+    let (bare, _) = text.split_once("examples:").context("examples")?;
+    std::fs::write(&path, bare)?;
+    for command in [
+        ["flow", "push", "paid.flow.yaml"],
+        ["flow", "publish", "paid"],
+    ] {
+        let done = world.json(&command).await?;
+        ensure!(done["ok"] == true, "{done:#}");
+    }
+
+    let refused = world.json(&["flow", "promote", "paid"]).await?;
+
+    assert_eq!(refused["error"]["code"], "flow-not-rehearsed", "{refused}");
+    let hint = refused["error"]["hint"].as_str().context("a hint")?;
+    ensure!(hint.contains("examples:\n  - name: first\n"), "{hint}");
+    ensure!(
+        hint.contains("order: { status: 200, json: {} }\n"),
+        "{hint}"
+    );
+    for command in [
+        vec!["init", "first"],
+        vec!["flow", "push", "first.flow.yaml"],
+        vec!["flow", "publish", "first"],
+    ] {
+        let done = world.json(&command).await?;
+        ensure!(done["ok"] == true, "{done:#}");
+    }
+    let promoted = world.semel(&["flow", "promote", "first"]).await?;
+    ensure!(promoted.status.success(), "{}", promoted.stderr);
+    ensure!(promoted.stdout.contains("first r1 is live"));
+    ensure!(
+        promoted.stderr.contains("rehearsed before it goes live"),
+        "{}",
+        promoted.stderr
+    );
+    Ok(())
+}
+
+/// How many schemas of rehearsals there are.
+const SCHEMAS: &str = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'semel_rehearsal%'";
+
+#[tokio::test]
+async fn what_a_server_leaves_that_is_killed_in_a_rehearsal_is_dropped_after_an_hour() -> Result<()>
+{
+    let mut world = World::start().await?;
+    world.write("review")?;
+    let client = world.cluster.server().connect("semel").await?;
+    let left = async || Ok::<i64, anyhow::Error>(client.query_one(SCHEMAS, &[]).await?.get(0));
+    let mut rehearsing = Program::semel()?
+        .args(["rehearse", "paid.flow.yaml"])
+        .env("SEMEL_URL", &world.url)
+        .env("SEMEL_TOKEN", &world.token)
+        .current_dir(world.home.path())
+        .start()?;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while left().await? == 0 {
+        ensure!(Instant::now() < deadline, "{}", rehearsing.stderr());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+
+    world.server.sigkill()?;
+    rehearsing.sigkill()?;
+
+    let database = world.cluster.server().url("semel");
+    let program = Program::semel()?;
+    let (server, listens) = semel::serve_gated(program, &database, "127.0.0.1:0", &[]).await?;
+    world.server = server;
+    world.url = format!("http://{listens}");
+    let again = world.json(&["rehearse", "paid.flow.yaml"]).await?;
+    ensure!(again["ok"] == true, "{again:#}");
+    assert_eq!(left().await?, 1, "it may still be in use");
+    let later = "UPDATE clock SET time_offset = time_offset + interval '61 minutes'";
+    client.batch_execute(later).await?;
+    let again = world.json(&["rehearse", "paid.flow.yaml"]).await?;
+    ensure!(again["ok"] == true, "{again:#}");
+    assert_eq!(left().await?, 0, "nothing is left");
+    let live = "SELECT (SELECT count(*) FROM runs) + (SELECT count(*) FROM effects)";
+    assert_eq!(client.query_one(live, &[]).await?.get::<_, i64>(0), 0);
     Ok(())
 }

@@ -115,3 +115,46 @@ async fn without_any_token_the_database_lets_an_operator_in() -> Result<()> {
     assert_eq!(acts, ["operator token.create", "operator token.revoke"]);
     Ok(())
 }
+
+#[tokio::test]
+async fn the_audit_record_is_exported_verified_and_a_changed_line_found() -> Result<()> {
+    let desk = Desk::open(&[("count", COUNT)]).await?;
+    for name in ["ada", "ben"] {
+        let create = format!("semel token create {name} --role viewer");
+        let (created, told) = object(&desk, &create).await?;
+        ensure!(created == 0, "{told}");
+    }
+    let (listed, acts) = object(&desk, "semel audit list --action token.create --limit 1").await?;
+    // Sealed within seconds.
+    let mut exported = object(&desk, "semel audit export audit.jsonl").await?;
+    for _ in 0..40 {
+        let position = exported.1["data"]["position"].as_i64();
+        if position.is_some_and(|position| position >= 3) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+        exported = object(&desk, "semel audit export audit.jsonl").await?;
+    }
+    let (whole, seal) = object(&desk, "semel audit verify audit.jsonl").await?;
+    let change = "sed 's/token.create/token.revoke/' audit.jsonl > changed.jsonl; \
+                  semel audit verify changed.jsonl";
+    let (changed, why) = object(&desk, change).await?;
+    let cut = "sed 2d audit.jsonl > cut.jsonl; semel audit verify cut.jsonl";
+    let (missing, gap) = object(&desk, cut).await?;
+
+    assert_eq!(listed, 0, "{acts}");
+    assert_eq!(acts["data"]["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(whole, 0, "{seal} {exported:?}");
+    assert_eq!(text(&seal, "/data/digest")?.len(), 64);
+    assert_ne!(changed, 0);
+    ensure!(
+        text(&why, "/error/message")?.contains("it was changed"),
+        "{why}"
+    );
+    assert_ne!(missing, 0);
+    ensure!(
+        text(&gap, "/error/message")?.contains("line 2: an act is missing"),
+        "{gap}"
+    );
+    Ok(())
+}

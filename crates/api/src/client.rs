@@ -4,18 +4,24 @@
 //! safe; this client never repeats by itself, never follows a redirect, and uses no proxy: it
 //! connects to the given address only.
 
+mod alerts;
 mod approvals;
+mod audit;
 mod connections;
 mod doubts;
 mod error;
 mod find;
 mod flows;
 mod held;
+mod namespaces;
 mod once;
+mod pauses;
+mod raw;
 mod reconcile;
 mod rehearsals;
 mod replay_plans;
 mod resources;
+mod run_jobs;
 mod runs;
 mod schedules;
 mod secrets;

@@ -3,8 +3,9 @@
 //! A word is never given a second meaning. Mistakes in a flow's text have words of their own,
 //! listed by the flow language; no word is on both lists.
 
-use std::fmt;
-use std::str::FromStr;
+mod text;
+
+pub use text::CodeError;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident $name:literal $status:literal $title:literal $hint:literal;)*) => {
@@ -58,9 +59,21 @@ codes! {
     /// The token lacks the right that the route needs.
     RightMissing "right-missing" 403 "The token does not have the right for this"
         "Use a token that has the right; `semel token create NAME --right RIGHT` makes one.";
+    /// The code is unknown, was used, or has expired.
+    SignInCodeInvalid "sign-in-code-invalid" 400 "The sign-in code does not work"
+        "Make another one with `semel open`: a code works once and for one minute.";
+    /// The form did not come from a page of this console.
+    FormRefused "form-refused" 403 "The form did not come from this console"
+        "Go back, load the page again, and send the form from there; nothing was changed.";
+    /// The console is reached by an address that it cannot be used safely on.
+    ConsoleAddress "console-address" 421 "The console is not available at this address"
+        "Use the installation's own https address, or http on this machine's 127.0.0.1.";
     /// No such token.
     TokenNotFound "token-not-found" 404 "There is no such token"
         "Check the token's id and the namespace; `semel token list --all` shows every token.";
+    /// The name is taken.
+    NamespaceExists "namespace-exists" 409 "There is a namespace of this name already"
+        "Choose another name; `semel namespace list` shows which there are.";
     /// No such route.
     RouteNotFound "route-not-found" 404 "There is no such route"
         "Check the path; API routes begin with /v1, hooks with /hooks.";
@@ -250,6 +263,18 @@ codes! {
     /// The plan cannot be made.
     PlanInvalid "plan-invalid" 422 "The replay plan cannot be made"
         "Change which runs it is about as the detail says; nothing was planned.";
+    /// There is no such job.
+    JobNotFound "job-not-found" 404 "There is no such job"
+        "`semel run job` lists the jobs of the namespace.";
+    /// The wish fits no runs, too many, or a state that is none for it.
+    JobInvalid "job-invalid" 422 "These runs cannot be cancelled or resumed together"
+        "Name another state with `--state`, or a time with `--after` and `--before`.";
+    /// Other runs fit than the plan showed.
+    JobChanged "job-changed" 409 "Other runs fit by now than the plan showed"
+        "Repeat the command without `--apply`, look at the plan, and apply its digest.";
+    /// It is paused, but writes that began before are not over.
+    PauseUnsettled "pause-unsettled" 503 "The pause is not complete yet"
+        "Repeat the command: it is paused, and waits for writes that began before.";
     /// The plan is in another state.
     PlanUnfit "plan-unfit" 409 "The replay plan is in another state"
         "Show the plan: you can apply a planned or paused one, pause a running one, and stop any that is not done.";
@@ -298,6 +323,12 @@ codes! {
     /// Another subscription has the name.
     SubscriptionDiffers "subscription-differs" 409 "A different subscription has this name"
         "Choose another name, or ask to replace the existing subscription.";
+    /// Alerts cannot go there.
+    AlertInvalid "alert-invalid" 422 "Alerts cannot go there"
+        "Fix what the detail names: the connection, which must be of kind smtp, slack or webhook, or the recipients.";
+    /// It is not set where alerts go.
+    AlertNotSet "alert-not-set" 404 "It is not set where alerts go"
+        "Set a connection that receives the alerts of the namespace.";
     /// No such delivery.
     DeliveryNotFound "delivery-not-found" 404 "There is no such delivery"
         "List the deliveries of the subscription; finished ones are kept for 30 days.";
@@ -349,29 +380,6 @@ impl Code {
     /// The code as the URI that problems carry.
     pub fn uri(self) -> String {
         format!("urn:semel:problem:{self}")
-    }
-}
-
-/// The text is no code of this list.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not an error code")]
-pub struct CodeError;
-
-impl FromStr for Code {
-    type Err = CodeError;
-
-    fn from_str(text: &str) -> Result<Self, CodeError> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|code| code.as_str() == text)
-            .ok_or(CodeError)
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

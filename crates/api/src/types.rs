@@ -5,8 +5,10 @@
 //! Answers may gain members: a reader ignores what it does not know. Requests are read strictly: an
 //! unknown member is refused instead of being dropped in silence.
 
+mod alert;
 mod approval;
 mod audit;
+mod audit_record;
 mod child_run;
 mod connection;
 mod doubt;
@@ -14,7 +16,9 @@ mod effect;
 mod find;
 mod flow;
 mod held;
+mod namespace;
 mod once;
+mod pause;
 mod problem;
 mod reconcile;
 mod rehearsal;
@@ -22,20 +26,28 @@ mod replay;
 mod replay_plan;
 mod resource;
 mod run;
+mod run_job;
 mod run_status;
 mod schedule;
 mod secret;
+mod sign_in;
 mod subscription;
 mod task;
 mod token;
 mod wait;
 
+pub use alert::{
+    AlertGroup, AlertMessage, AlertSetting, Alerts, AlertsSet, AlertsUnset, SetAlerts, TestedAlerts,
+};
 pub use approval::{Approval, Decide, DecidedApproval};
 pub use audit::{
     Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
 };
+pub use audit_record::{AuditFilter, AuditRecord, ChainFilter};
 pub use child_run::{ChildRun, ChildRunFilter, ChildRunProgress, ChildRunState};
-pub use connection::{Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried};
+pub use connection::{
+    Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried, UnprovenFlow,
+};
 pub use doubt::{GroupedDoubt, GroupedDoubts, SettleGroup};
 pub use effect::{
     Act, Amend, Amended, Duplicate, Effect, EffectFilter, EffectReason, EffectReopened, Late, Sent,
@@ -46,10 +58,12 @@ pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, 
 pub use held::{
     AcceptAsNew, DecidedHeld, HeldDecision, HeldReason, RefusedDelivery, RefusedFilter,
 };
+pub use namespace::{CreateNamespace, CreatedNamespace, Namespace, NamespaceFilter};
 pub use once::{
     BeginOnce, BegunOnce, FailOnce, FinishOnce, GetOnce, HeartbeatOnce, OnceEffect, OnceFilter,
     OnceHold, RedoOnce, RenewedOnce, ReportedOnce, SettleOnce,
 };
+pub use pause::{AskPause, AskResume, Pause, PauseChange};
 pub use problem::{Diagnostic, Problem};
 pub use reconcile::{
     AskReconcile, AskedReconcile, PassFilter, PassItem, ReconcilePass, ReconcilePassDetail,
@@ -67,12 +81,14 @@ pub use run::{
     AtGate, BehindKey, Cancel, Cancelled, DropKey, Dropped, JournalEvent, JournalLine, KeyInfo,
     Resume, Resumed, Run, RunDetail, RunFilter, StartRun, Started,
 };
+pub use run_job::{AskRunJob, RefusedRun, RunJob, RunJobPlan, RunJobStateCount, RunJobVerb};
 pub use run_status::{RunStatus, RunStatusError};
 pub use schedule::{
     FireSchedule, FiredSchedule, Instant, InstantFilter, PauseSchedule, PausedSchedule, Schedule,
     Tick, TickFilter, TickVerdict,
 };
 pub use secret::{DeletedSecret, Rotated, Secret, SecretSet, SetSecret};
+pub use sign_in::SignInCode;
 pub use subscription::{
     DeletedSubscription, Delivery, DeliveryFilter, DeliveryState, KeptSubscription,
     PutSubscription, RetriedDelivery, Subscription,
@@ -87,6 +103,9 @@ pub use wait::{Called, CompleteWait, Wait};
 use jiff::Timestamp;
 use semel_model::{NamespaceName, Rights};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// A stretch of a longer list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,9 +118,10 @@ pub struct Page<T> {
 }
 
 /// The owner and the namespace of a token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Whoami {
     /// The one namespace that it opens.
+    #[schema(value_type = schema::NamespaceName)]
     pub namespace: NamespaceName,
     /// What its owner calls it.
     pub token: String,
@@ -112,5 +132,6 @@ pub struct Whoami {
     pub groups: Vec<String>,
     /// What it may do.
     #[serde(default)]
+    #[schema(value_type = schema::Rights)]
     pub rights: Rights,
 }

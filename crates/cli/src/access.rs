@@ -1,11 +1,11 @@
 //! Tokens, as the commands that reach the database make and revoke them.
 
 use semel_engine::{TOKEN_DAYS_MAX, validate_token};
-use semel_model::{NamespaceName, Rights, Span, TokenId};
+use semel_model::{NamespaceName, Rights, Role, Span, TokenId};
 use semel_server::auth::token_format;
 use semel_store::audit::AuditEntry;
 use semel_store::tokens::{self, DATABASE_OPERATOR, NewToken, TokenView};
-use semel_store::{Cell, ReadError, flows};
+use semel_store::{Cell, ReadError, namespaces};
 
 use crate::answer::{Problem, chain};
 
@@ -23,6 +23,7 @@ pub(crate) fn namespace() -> Result<NamespaceName, Problem> {
 pub(crate) struct Wanted<'a> {
     pub(crate) name: &'a str,
     pub(crate) groups: &'a [String],
+    pub(crate) role: Option<Role>,
     pub(crate) rights: Rights,
     pub(crate) lifetime: Span,
 }
@@ -33,6 +34,7 @@ impl<'a> Wanted<'a> {
         Self {
             name,
             groups,
+            role: None,
             rights: Rights::ALL,
             lifetime: Span::from_secs(TOKEN_DAYS_MAX * 86_400),
         }
@@ -54,6 +56,7 @@ pub(crate) async fn make_token(
         digest: &minted.digest,
         lifetime: wanted.lifetime,
         groups: wanted.groups,
+        role: wanted.role,
         rights: wanted.rights,
     };
     validate_token(&token).map_err(Problem::usage)?;
@@ -112,7 +115,7 @@ pub(crate) async fn works(cell: &Cell, text: &str) -> Result<bool, Problem> {
 }
 
 async fn namespace_id(cell: &Cell) -> Result<i32, Problem> {
-    let ensured = flows::ensure_namespace(cell.home(), &namespace()?).await;
+    let ensured = namespaces::ensure(cell.home(), &namespace()?).await;
     ensured.map_err(|error| of_database(&error))
 }
 

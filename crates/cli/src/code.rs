@@ -33,6 +33,8 @@ pub(crate) const RUN_FAILED: &str = "run-failed";
 pub(crate) const RECONCILE_FAILED: &str = "reconcile-failed";
 /// A rehearsal failed, or could not be played.
 pub(crate) const REHEARSAL_FAILED: &str = "rehearsal-failed";
+/// A test message to where alerts go was not delivered.
+pub(crate) const ALERT_UNDELIVERED: &str = "alert-undelivered";
 /// Another process holds the key.
 pub(crate) const ONCE_HELD: &str = "once-held";
 /// Whether the command under a key happened is unknown.
@@ -52,7 +54,7 @@ macro_rules! page {
 }
 
 /// The page of each code.
-pub(crate) const PAGES: [(&str, &str); 20] = [
+pub(crate) const PAGES: [(&str, &str); 21] = [
     page!("usage"),
     page!("local"),
     page!("config"),
@@ -69,6 +71,7 @@ pub(crate) const PAGES: [(&str, &str); 20] = [
     page!("run-failed"),
     page!("reconcile-failed"),
     page!("rehearsal-failed"),
+    page!("alert-undelivered"),
     page!("once-held"),
     page!("once-in-doubt"),
     page!("once-failed"),
@@ -100,6 +103,7 @@ mod tests {
             RUN_IN_DOUBT,
             RUN_FAILED,
             REHEARSAL_FAILED,
+            ALERT_UNDELIVERED,
             ONCE_HELD,
             ONCE_IN_DOUBT,
             ONCE_FAILED,

@@ -4,7 +4,10 @@
 //! client of the API and nothing else. `token` is one too, and can reach the database where there is
 //! no token to use the API with.
 
+pub(crate) mod alert;
+pub(crate) mod api;
 pub(crate) mod approval;
+pub(crate) mod audit;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -21,7 +24,9 @@ pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod kv;
 pub(crate) mod migrate;
+pub(crate) mod namespace;
 pub(crate) mod once;
+pub(crate) mod open;
 pub(crate) mod reconcile;
 pub(crate) mod refusal;
 pub(crate) mod rehearse;
@@ -67,6 +72,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Duplicate(duplicate::Command),
     Find(find::Arguments),
+    Open(open::Arguments),
     #[command(subcommand, name = "refusal")]
     RefusedDelivery(refusal::Command),
     #[command(subcommand)]
@@ -94,7 +100,14 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Subscription(subscription::Command),
     #[command(subcommand)]
+    Alert(alert::Command),
+    #[command(subcommand)]
     Token(token::Command),
+    #[command(subcommand)]
+    Namespace(namespace::Command),
+    #[command(subcommand)]
+    Audit(audit::Command),
+    Api(api::Arguments),
     Serve(Box<serve::Arguments>),
     Migrate(migrate::Arguments),
     Doctor(doctor::Arguments),
@@ -122,6 +135,7 @@ pub(crate) async fn carry_out(
         Command::Doubt(command) => doubt::run(ctx, &command).await,
         Command::Duplicate(command) => duplicate::run(ctx, &command).await,
         Command::Find(arguments) => find::run(ctx, &arguments).await,
+        Command::Open(arguments) => open::run(ctx, &arguments).await,
         Command::RefusedDelivery(command) => refusal::run(ctx, &command).await,
         Command::Key(command) => key::run(ctx, &command).await,
         Command::Kv(command) => kv::run(ctx, &command).await,
@@ -136,7 +150,11 @@ pub(crate) async fn carry_out(
         Command::Connection(command) => connection::run(ctx, &command).await,
         Command::Secret(command) => secret::run(ctx, &command).await,
         Command::Subscription(command) => subscription::run(ctx, &command).await,
+        Command::Alert(command) => alert::run(ctx, &command).await,
         Command::Token(command) => token::run(ctx, &command).await,
+        Command::Namespace(command) => namespace::run(ctx, &command).await,
+        Command::Audit(command) => audit::run(ctx, &command).await,
+        Command::Api(arguments) => api::run(ctx, &arguments).await,
         Command::Serve(arguments) => serve::run(ctx, &arguments).await,
         Command::Migrate(arguments) => migrate::run(ctx, &arguments).await,
         Command::Doctor(arguments) => doctor::run(ctx, &arguments).await,

@@ -115,6 +115,7 @@ fn outcome(error: &ClientError) -> Outcome {
                 | Code::FlowNameDiffers
                 | Code::ConnectionInvalid
                 | Code::SubscriptionInvalid
+                | Code::AlertInvalid
                 | Code::SecretInvalid
                 | Code::BodyTooLarge,
             ) => Outcome::Usage,

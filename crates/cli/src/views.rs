@@ -7,6 +7,7 @@ pub(crate) mod duplicate;
 pub(crate) mod effect;
 pub(crate) mod entry;
 pub(crate) mod once;
+pub(crate) mod pause;
 pub(crate) mod reconcile;
 pub(crate) mod replay;
 pub(crate) mod replay_plan;

@@ -1,6 +1,7 @@
 //! Commands: what operators and clients ask of flows, runs, keys and destinations. Each may be asked
 //! twice. One file per verb, written over [`Runtime`](crate::runtime::Runtime).
 
+pub mod alert;
 pub mod amend;
 pub mod answer_task;
 mod await_end;
@@ -11,9 +12,11 @@ pub mod decide_approval;
 pub mod decide_held;
 pub mod drop_key;
 pub mod fire_schedule;
+pub mod namespace;
 pub mod once;
 mod operator_result;
 pub mod operator_step;
+pub mod pause;
 mod promote;
 pub mod publish;
 pub mod reconcile;
@@ -21,6 +24,7 @@ pub mod rehearse;
 pub mod replay;
 pub mod replay_plan;
 pub mod resume;
+pub mod run_job;
 pub mod settle;
 pub mod subscription;
 pub mod token;

@@ -42,6 +42,7 @@ use wait::{open, wake};
 use crate::event::{self, Before, RowChanges};
 use crate::external_result::ExternalResult;
 use crate::landing::Landing;
+use crate::pauses::RunPauses;
 use crate::state::{Current, FoldedRun, Misfit};
 use crate::vault::Destinations;
 
@@ -73,6 +74,8 @@ pub struct DecideContext<'a> {
     /// The place of the step at whose destination this turn has looked, and found nothing. The
     /// journal does not know it: a worker that takes the run later looks again.
     pub looked: Option<usize>,
+    /// What is paused.
+    pub pauses: RunPauses<'a>,
 }
 
 /// What the turn does next.
@@ -101,6 +104,8 @@ pub enum NextAction {
         /// Whether it rests before another attempt, and does not wait for something.
         retrying: bool,
     },
+    /// Sleep until the pause with this number is over.
+    Pause(i64),
     /// Start and await the child runs of the run's current step.
     Fan,
     /// Stop the run until an operator acts.
@@ -167,6 +172,12 @@ fn next(state: &FoldedRun, context: &DecideContext<'_>) -> Next {
     };
     // A run that undoes what it did is already about to end.
     let cancel = context.cancel && state.undoing.is_none() && !SeededBug::CancelIgnored.is_seeded();
+    // Cancelling needs no step.
+    if let Some(pause) = context.pauses.flow()
+        && !cancel
+    {
+        return Next::Act(NextAction::Pause(pause));
+    }
     match &state.current {
         // An answer that was taken is recorded, so that a later run of the key need not wait for it.
         Current::Waiting { wait, .. }
@@ -297,6 +308,9 @@ fn intend(
     (effect, generation): (EffectId, u32),
     mut request: Box<StepRequest>,
 ) -> Next {
+    if let Some(pause) = context.pauses.connection(request.connection()) {
+        return Next::Act(NextAction::Pause(pause));
+    }
     task::set_limit(step, &mut request, context.now);
     if let Some(fault) = storable::find_fault(&request) {
         return Next::Event(broken_by(step, fault));

@@ -11,10 +11,12 @@
 //!
 //! Nothing here acts: the turn stores what these return, in one commit with the event.
 
+mod alert;
 mod announcement;
 mod approval;
 mod changes;
 mod children;
+mod deferred;
 mod describe;
 mod earlier;
 mod effect;
@@ -56,6 +58,7 @@ pub fn apply(
         Event::Resumed { by, asks_again, .. } => {
             lifecycle::apply_resumed(state, by.as_deref(), *asks_again, at)
         }
+        Event::Deferred(deferral) => deferred::apply(state, flow, *deferral),
         Event::OperatorStep(asked) => operator_step::apply(state, flow, asked),
         Event::Amended(amended) => lifecycle::apply_amended(state, amended),
         Event::Ended { .. } => lifecycle::apply_ended(state),
@@ -154,7 +157,16 @@ pub fn apply(
             approval::apply_elapsed(state, flow, step, *policy)
         }
     };
-    applied.map_err(|Unfit| misfit(state, event.name(), flow))
+    applied.map_err(|Unfit| misfit(state, event.name(), flow))?;
+    // Several pauses may be over at once: one deferral does not hide the next. A run that has just begun
+    // waits for nothing.
+    if !matches!(
+        event,
+        Event::Deferred(_) | Event::Accepted { .. } | Event::Begun(_)
+    ) {
+        state.touched_at = Some(at);
+    }
+    Ok(())
 }
 
 /// [`apply`], which takes the first event of a run by value: its payload moves into the state.
@@ -180,6 +192,7 @@ fn misfit(state: &FoldedRun, event: &'static str, flow: &Flow) -> Misfit {
 pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -> RowChanges {
     let mut changes = match event {
         Event::Intended { .. } => effect::project_intended(before, event, after, flow),
+        Event::Deferred(_) => deferred::project(after),
         Event::Done {
             step,
             by: ConfirmedBy::FoundBefore,
@@ -248,6 +261,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         | Event::FanEnded { .. } => RowChanges::default(),
     };
     changes.notices = named::notices(event, after, flow);
+    changes.alerts = alert::raised(event, after, flow);
     changes.resumed_by(before, after)
 }
 
@@ -281,6 +295,7 @@ pub(crate) fn announce(
         Event::Accepted { .. }
         | Event::Undoing { .. }
         | Event::Resumed { .. }
+        | Event::Deferred(_)
         | Event::OperatorStep(_)
         | Event::Amended(_)
         | Event::GateWaiting(_)

@@ -15,6 +15,7 @@ use semel_model::{ClaimId, ClaimVerdict, DeliveryId, FlowName, Key, Mismatch, Ru
 use semel_steps::failpoint::failpoint;
 use semel_store::claims::{AcceptResult, Delivery};
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
+use semel_store::queue::ReturnCause;
 use semel_store::runs::RunView;
 
 use crate::catalogue::Release;
@@ -227,6 +228,11 @@ impl Runtime {
                 self.metrics.accepted.add_one();
                 let accepted = answer(&inbound, &met, false);
                 match permit {
+                    // Another turn reads the journal, and decides under what is paused now.
+                    Some(_) if met.undecided => {
+                        let lease = (met.run, 1);
+                        self.return_to_queue(lease, session.id, ReturnCause::Overtaken);
+                    }
                     Some(permit) => {
                         let begun = match begun {
                             Some(begun) if met.run == RunId::derive(claim, 0) => begun,
@@ -260,10 +266,12 @@ impl Runtime {
                 self.writers.duplicates.add(repeat);
                 let mut accepted = answer(&inbound, &met, true);
                 let on_repeat = (inbound.resumes, inbound.replays);
-                self.repeat(&release, on_repeat, &mut accepted).await?;
+                if accepted.state == RunState::Failed {
+                    Box::pin(self.repeat(&release, on_repeat, &mut accepted)).await?;
+                }
                 Ok(Intake::Accepted(accepted))
             }
-            ClaimVerdict::Mismatch => self.mismatch(&inbound, claim, &met).await,
+            ClaimVerdict::Mismatch => Box::pin(self.mismatch(&inbound, claim, &met)).await,
         }
     }
 

@@ -8,6 +8,7 @@
 //! - [`landing`], [`settle`]: for how long a request may still arrive, and what an outcome means under
 //!   the effect's guard. Pure.
 //! - [`vault`] keeps secrets and the destinations that use them; [`catalogue`] the releases.
+//! - [`pauses`]: what operators paused.
 //! - [`rehearsal`]: the stage and the crash points of an engine that rehearses a release.
 //! - [`decide`] says what comes next. Pure: no I/O, no clock.
 //! - [`runtime`] is what everything below shares. Data only.
@@ -37,6 +38,7 @@ mod lookup;
 pub mod memory;
 pub mod metrics;
 pub mod options;
+pub mod pauses;
 pub mod rehearsal;
 pub mod resources;
 pub mod runtime;
@@ -50,6 +52,7 @@ mod unavailable;
 pub mod vault;
 
 pub use catalogue::{Catalogue, Release};
+pub use commands::alert::AlertError;
 pub use commands::amend::Amendment;
 pub use commands::answer_task::{TaskAnswer, TaskError};
 pub use commands::cancel::CancelError;
@@ -58,14 +61,17 @@ pub use commands::decide_approval::{Approver, ClaimedName, DecideError, Decided}
 pub use commands::decide_held::{HeldError, HeldOutcome, HeldWish};
 pub use commands::drop_key::{DropError, DropWish};
 pub use commands::fire_schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
+pub use commands::namespace::{NamespaceError, NewNamespace};
 pub use commands::once::{OnceBegin, OnceBegun, OnceError, OnceFailure, OnceSubject, SeenIntent};
 pub use commands::operator_step::OperatorStepError;
+pub use commands::pause::{PauseCommandError, RESUME_RATE_MAX, RESUME_RATE_MIN};
 pub use commands::publish::{FlowError, Published};
 pub use commands::reconcile::ReconcileError;
 pub use commands::rehearse::StagedDelivery;
 pub use commands::replay::{ReplayError, ReplayWish};
 pub use commands::replay_plan::{PlanError, PlanWish};
 pub use commands::resume::{ResumeError, Wish};
+pub use commands::run_job::{RunJobError, RunJobPlan, RunJobWish};
 pub use commands::settle::{DoubtGroup, GroupDoubt, GroupPlan, SettleError, Settlement};
 pub use commands::subscription::{RetryError, SubscriptionError};
 pub use commands::token::{DerivedToken, TOKEN_DAYS_MAX, TokenError, TokenMaker, validate_token};

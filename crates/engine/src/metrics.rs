@@ -130,6 +130,12 @@ pub struct Metrics {
     pub once_repeats: Counter,
     /// Scripts that were lost, each of which leaves a doubt.
     pub once_lapsed: Counter,
+    /// Messages about alerts that their destination took.
+    pub alerts_sent: Counter,
+    /// Messages about alerts that failed or are in doubt.
+    pub alerts_undelivered: Counter,
+    /// Namespaces whose alerts do not arrive.
+    pub alerts_failing: Gauge,
     /// Partitions of this month and the next that could not be made yet.
     pub partitions_missing: Gauge,
     /// Passes that failed, by service.

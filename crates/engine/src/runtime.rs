@@ -31,6 +31,7 @@ use crate::landing::Landing;
 use crate::llm::Asking;
 use crate::metrics::Metrics;
 use crate::options::Options;
+use crate::pauses::PauseCache;
 use crate::rehearsal::Rehearsal;
 use crate::vault::{Destinations, Vault};
 
@@ -79,6 +80,8 @@ pub struct Runtime {
     pub(crate) clock: Clock,
     pub(crate) catalogue: Catalogue,
     pub(crate) vault: Vault,
+    /// What operators paused.
+    pub(crate) pauses: PauseCache,
     /// What the executors of all sessions share.
     pub(crate) reach: Reach,
     pub(crate) metrics: Metrics,
@@ -117,6 +120,10 @@ pub(crate) struct Signals {
     pub(crate) deliveries_due: Notify,
     /// This process changed what is scheduled.
     pub(crate) scheduled: Notify,
+    /// An operator made a run job.
+    pub(crate) job_made: Notify,
+    /// An operator ended a pause.
+    pub(crate) resumed: Notify,
     /// An operator made or applied a replay plan.
     pub(crate) planned: Notify,
     /// A run of this process has opened a task.
@@ -181,6 +188,7 @@ impl Runtime {
             clock: Clock::start(&cell).await?,
             catalogue: Catalogue::load(&cell).await?,
             vault: Vault::open(&cell, options.masters.clone()).await?,
+            pauses: PauseCache::load(&cell).await?,
             reach,
             metrics: Metrics::default(),
             writers: Writers::start(&cell),
@@ -216,6 +224,11 @@ impl Runtime {
     /// What the engine was started with.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// The database's time, as far as the process can tell.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Whether the process may take and move runs now.

@@ -9,6 +9,8 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::runtime::Runtime;
+use alerts::Alerts;
+use audit_seal::AuditSeal;
 use broadcasts::EventBroadcasts;
 use cache_refresh::CacheRefresh;
 use gate_repair::GateRepair;
@@ -17,6 +19,7 @@ use name_repair::NameRepair;
 use once_lapse::OnceLapse;
 use outbound_webhooks::OutboundWebhooks;
 use outbox_dispatch::OutboxDispatch;
+use pause_drain::PauseDrain;
 use poller::Poller;
 use reconcile_passes::ReconcilePasses;
 use reconciliation::Reconciliation;
@@ -24,10 +27,13 @@ use recovery::Recovery;
 use replay_plans::ReplayPlans;
 use resource_cleanup::ResourceCleanup;
 use retention::Retention;
+use run_jobs::RunJobs;
 use scheduler::Scheduler;
 use service::Service;
 use upkeep::PartitionUpkeep;
 
+pub(crate) mod alerts;
+mod audit_seal;
 mod broadcasts;
 mod cache_refresh;
 mod gate_repair;
@@ -36,6 +42,7 @@ mod name_repair;
 mod once_lapse;
 mod outbound_webhooks;
 mod outbox_dispatch;
+mod pause_drain;
 mod poller;
 pub(crate) mod reconcile_passes;
 pub(crate) mod reconciliation;
@@ -43,6 +50,7 @@ mod recovery;
 mod replay_plans;
 mod resource_cleanup;
 mod retention;
+mod run_jobs;
 pub(crate) mod scheduler;
 mod service;
 mod upkeep;
@@ -60,6 +68,9 @@ pub(crate) fn start(runtime: &Arc<Runtime>) -> Vec<AbortHandle> {
         spawn(Scheduler::new(runtime()), first),
         spawn(ReconcilePasses::new(runtime()), first),
         spawn(ReplayPlans::new(runtime()), first),
+        spawn(Alerts::new(runtime()), first),
+        spawn(PauseDrain::new(runtime()), first),
+        spawn(RunJobs::new(runtime()), first),
         spawn(LeaseRenewal::new(runtime()), last),
         spawn(Reconciliation::new(runtime()), last),
         spawn(Recovery::new(runtime()), last),
@@ -70,6 +81,7 @@ pub(crate) fn start(runtime: &Arc<Runtime>) -> Vec<AbortHandle> {
         spawn(Retention::new(runtime()), last),
         spawn(ResourceCleanup::new(runtime()), last),
         spawn(OnceLapse::new(runtime()), last),
+        spawn(AuditSeal::new(runtime()), last),
     ]
 }
 

@@ -50,6 +50,8 @@ pub struct SettleContext<'a> {
     pub held_back: u32,
     /// When the effect's first intent was written.
     pub since: Timestamp,
+    /// How long pauses took since then.
+    pub deferred: Span,
     /// From when on nothing of the latest attempt can land any more.
     pub landed_by: Timestamp,
     /// The HTTP statuses with which the destination refuses only after it has looked up the key.
@@ -222,6 +224,7 @@ impl<'a> SettleContext<'a> {
             window: None,
             held_back: 0,
             since,
+            deferred: Span::from_millis(0),
             landed_by: now,
             final_refusals: &[],
             now,
@@ -234,7 +237,7 @@ impl<'a> SettleContext<'a> {
         let policy: RetryPolicy = self.step.retry;
         policy.delay(
             attempt.saturating_sub(self.held_back).max(1),
-            span_between(self.since, self.now),
+            self.waited(),
             self.jitter,
             asked,
         )
@@ -245,8 +248,13 @@ impl<'a> SettleContext<'a> {
     pub fn wait_for_room(&self, asked: Option<Span>) -> Option<Span> {
         let least = asked.unwrap_or(ROOM_PAUSE).as_millis().max(1);
         let spread = (least as f64 * self.jitter.clamp(0.0, 1.0)) as u64;
-        let waited = span_between(self.since, self.now);
-        (waited < self.step.retry.within).then(|| Span::from_millis(least + spread))
+        (self.waited() < self.step.retry.within).then(|| Span::from_millis(least + spread))
+    }
+
+    /// How long the step has been at it, pauses aside.
+    fn waited(&self) -> Span {
+        let waited = span_between(self.since, self.now).as_millis();
+        Span::from_millis(waited.saturating_sub(self.deferred.as_millis()))
     }
 
     fn of_transaction(&self) -> Licence {

@@ -92,6 +92,10 @@ pub struct FoldedRun {
     pub undoing: Option<Fault>,
     /// Who started the run, where that is known.
     pub started_by: Option<String>,
+    /// When its last event was written, deferrals aside, where it has more than the first.
+    pub touched_at: Option<Timestamp>,
+    /// The end of the last pause that its deadlines were moved by.
+    pub deferred_until: Option<Timestamp>,
     /// Whether the run is stopped until an operator acts.
     pub stopped: bool,
     /// Whether the run has ended.
@@ -204,6 +208,8 @@ impl FoldedRun {
             done: Vec::new(),
             undoing: None,
             started_by: None,
+            touched_at: None,
+            deferred_until: None,
             stopped: false,
             ended: false,
         }

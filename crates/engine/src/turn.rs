@@ -24,22 +24,24 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::catalogue::Release;
-use crate::decide::{DecideContext, Decision, NextAction, decide};
-use crate::event::{self, AnnounceContext, Before, RowChanges};
+use crate::decide::{Decision, NextAction, decide};
+use crate::event::{self, Before, RowChanges};
 use crate::external_result::ExternalResult;
 use crate::gates::Gate;
 use crate::memory::Portion;
+use crate::pauses::PauseSet;
 use crate::rehearsal::CrashPoint;
 use crate::runtime::Carried;
 use crate::runtime::Holding;
+use crate::runtime::Runtime;
 use crate::runtime::WorkerSession;
-use crate::runtime::{Runtime, jitter};
 use crate::state::{FoldError, FoldedRun, Misfit};
 use crate::vault::Destinations;
 use fan::FanOutResult;
 use views::Views;
 
 pub(crate) mod command;
+mod context;
 pub(crate) mod earlier;
 mod fan;
 mod first_effect;
@@ -54,6 +56,7 @@ mod outbox;
 mod outcomes;
 mod outlast;
 pub(crate) mod parent_state;
+mod pause;
 mod pending_write;
 mod perform;
 mod reads;
@@ -123,6 +126,8 @@ pub struct Turn {
     lease_over: bool,
     /// Whether something else changed the run before its last write.
     overtaken: bool,
+    /// What was paused when the turn last decided.
+    pauses: Arc<PauseSet>,
 }
 
 /// Why a turn ended without returning its lease.
@@ -134,6 +139,8 @@ pub enum TurnError {
     Unsure(String),
     /// The database refuses the values that the run wants to write; nothing was written.
     Refused(String),
+    /// Something was paused or resumed since the turn decided: the intent was not written.
+    PausesChanged,
     /// An event does not fit the state of the run: a defect. Nothing of it was written.
     Inconsistent(FoldError),
 }
@@ -169,10 +176,11 @@ impl Turn {
             Some(FirstAct::Change(change)) => self.change(change).await?,
             None => {}
         }
-        if !self.pass_gates().await? {
+        if self.pauses_before_gates().await? || !self.pass_gates().await? {
             return Ok(());
         }
-        if !self.read_earlier().await? {
+        // What few runs do is boxed, so that the future of every other turn stays small.
+        if self.state.earlier.is_some() && !Box::pin(self.read_earlier()).await? {
             return Ok(());
         }
         self.runtime.know_connections(&self.release).await;
@@ -183,6 +191,7 @@ impl Turn {
             if let Some(fault) = self.too_long() {
                 return self.stop_run(StopReason::Quarantined, fault).await;
             }
+            self.look_at_pauses()?;
             let destinations = self.runtime.destinations(&self.release);
             // Taken out meanwhile: the context borrows everything else of the turn.
             let mut state = std::mem::replace(&mut self.state, FoldedRun::new(self.run));
@@ -193,14 +202,14 @@ impl Turn {
                 NextAction::Perform(request) => self.perform(request).await?,
                 NextAction::Change(change) => self.change(change).await?,
                 NextAction::BeginNamed(request) => {
-                    if !self.begin_named(*request).await? {
+                    if !Box::pin(self.begin_named(*request)).await? {
                         return Ok(());
                     }
                 }
                 NextAction::Read(request) => self.read(&request).await?,
                 NextAction::ReadEntry(operation) => self.read_entry(&operation).await?,
-                NextAction::Probe(request) => self.probe(&request).await?,
-                NextAction::Look(request) => self.look_first(&request).await?,
+                NextAction::Probe(request) => Box::pin(self.probe(&request)).await?,
+                NextAction::Look(request) => Box::pin(self.look_first(&request)).await?,
                 NextAction::Sleep { until, retrying } => {
                     let stage = if retrying {
                         Stage::Retrying
@@ -211,12 +220,13 @@ impl Turn {
                     return self.commit(LeaseChange::Return { due_at, stage }).await;
                 }
                 NextAction::Fan => {
-                    if let FanOutResult::Sleep = self.fan().await? {
+                    if let FanOutResult::Sleep = Box::pin(self.fan()).await? {
                         let stage = Stage::Waiting;
                         let due_at = None;
                         return self.commit(LeaseChange::Return { due_at, stage }).await;
                     }
                 }
+                NextAction::Pause(pause) => return self.sleep_for(pause).await,
                 NextAction::StopRun(reason, fault) => return self.stop_run(reason, fault).await,
                 NextAction::End(mut end) => {
                     self.leave_gates(&mut end).await?;
@@ -335,34 +345,6 @@ impl Turn {
         match self.state.step(&self.release.flow) {
             Some(step) => step,
             None => unreachable!("a run without steps left acts no more"),
-        }
-    }
-
-    /// What announcements are made from.
-    fn announce_context(&self) -> AnnounceContext<'_> {
-        AnnounceContext {
-            options: &self.runtime.options,
-            release: &self.release,
-            key: &self.key,
-            seq: self.seq,
-        }
-    }
-
-    /// What a decision may look at.
-    fn decide_context<'a>(&'a self, destinations: &'a Destinations) -> DecideContext<'a> {
-        DecideContext {
-            flow: &self.release.flow,
-            destinations,
-            run: &self.views.run,
-            waits: &self.views.waits,
-            landing: self.runtime.landing(),
-            now: self.runtime.clock.now(),
-            jitter: jitter(),
-            cancel: self.cancel,
-            answers: &self.answers,
-            late_responses: &self.late_responses,
-            outside: &self.outside,
-            looked: self.looked,
         }
     }
 }

@@ -6,6 +6,7 @@
 mod amendment;
 mod begun;
 mod caller;
+mod deferral;
 mod doubt_plan;
 mod followed_run;
 mod gate_wait;
@@ -18,6 +19,7 @@ mod wait_end;
 pub use amendment::ResultAmendment;
 pub use begun::ChildBegun;
 pub use caller::Caller;
+pub use deferral::Deferral;
 pub use doubt_plan::DoubtPlan;
 pub use followed_run::FollowedRun;
 pub use gate_wait::GateWait;
@@ -370,6 +372,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         asks_again: bool,
     },
+    /// A pause is over: deadlines of the current step are moved by its time.
+    Deferred(Deferral),
     /// An operator has one done effect of the ended run undone, or performed again.
     OperatorStep(OperatorStep),
     /// An operator corrects the result that an operator gave a settled effect.

@@ -147,6 +147,10 @@ identity!(
     ReplayPlanId, "plan_"
 );
 identity!(
+    /// A set of runs that an operator cancels or resumes together. Control data, in no slot.
+    RunJobId, "job_"
+);
+identity!(
     /// The repeats that one place stopped with one payload. It lives in the slot of that place.
     DuplicateId, "dup_"
 );
@@ -336,6 +340,13 @@ impl SessionId {
 
 impl DeliveryId {
     /// A new delivery.
+    pub fn generate() -> Self {
+        Self(Uuid::now_v7())
+    }
+}
+
+impl RunJobId {
+    /// A new job.
     pub fn generate() -> Self {
         Self(Uuid::now_v7())
     }

@@ -5,7 +5,9 @@
 //! a [`claim`], the claim makes a [`run`], the run makes [`effect`]s and [`wait`]s, and what
 //! happened is recorded in [`event`]s. Runs of one object pass a [`gate`] one at a time.
 
+pub mod alert;
 pub mod approval;
+pub mod audit_chain;
 pub mod claim;
 pub mod connection;
 pub mod effect;
@@ -26,6 +28,7 @@ pub mod request;
 pub mod resource;
 pub mod retry;
 pub mod right;
+pub mod role;
 pub mod run;
 pub mod secret;
 pub mod seeded_bug;
@@ -37,6 +40,7 @@ pub mod trigger;
 pub mod version;
 pub mod wait;
 
+pub use alert::{AlertGroup, AlertKind};
 pub use claim::{Claim, ClaimVerdict};
 pub use connection::Connection;
 pub use event::Event;
@@ -44,7 +48,7 @@ pub use fingerprint::Fingerprint;
 pub use guard::Guard;
 pub use id::{
     ClaimId, DeliveryId, DuplicateId, EffectId, GateId, HolderId, NamedEffectId, ParseIdError,
-    ReplayPlanId, RunId, ScheduleId, SessionId, TokenId, WaitId,
+    ReplayPlanId, RunId, RunJobId, ScheduleId, SessionId, TokenId, WaitId,
 };
 pub use key::{Key, KeySpace};
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
@@ -54,6 +58,7 @@ pub use past_effect::{PastEffect, PastOutcome, PastResult};
 pub use resource::{Resource, ResourceRef};
 pub use retry::RetryPolicy;
 pub use right::{Right, RightError, Rights};
+pub use role::{Role, RoleError};
 pub use secret::SecretText;
 pub use seeded_bug::SeededBug;
 pub use slot::{InSlot, Slot};

@@ -41,7 +41,7 @@ rights! {
     /// To start runs.
     Start "start" "start runs";
     /// To intervene in runs.
-    Operate "operate" "cancel and resume runs, complete waits, drop keys, pause and fire schedules, retry deliveries, decide held deliveries";
+    Operate "operate" "cancel and resume runs, complete waits, drop keys, pause flows, connections and schedules, fire schedules, retry deliveries, decide held deliveries";
     /// To record what an effect in doubt came to.
     Settle "settle" "settle effects in doubt, and correct a result that an operator recorded";
     /// To replay runs.
@@ -53,7 +53,7 @@ rights! {
     /// To make a release live.
     Promote "promote" "make a release live";
     /// To change where Semel sends to.
-    Connect "connect" "create, change, test and delete connections and subscriptions";
+    Connect "connect" "create, change, test and delete connections and subscriptions, and set where alerts go";
     /// To set secrets.
     Secret "secret" "set, delete and rotate secrets";
     /// To pass over a safeguard.
@@ -68,6 +68,8 @@ rights! {
     Admin "admin" "create, list and revoke tokens";
     /// To read the audit record.
     Audit "audit" "read the audit record";
+    /// To manage the installation.
+    Instance "instance" "create and list namespaces";
 }
 
 impl Right {

@@ -105,6 +105,10 @@ seeded_bugs! {
     ReleaseNotPinned = "release-not-pinned",
     /// A run is not cancelled.
     CancelIgnored = "cancel-ignored",
+    /// An intent is written whatever was paused since it was decided.
+    PauseNotCompared = "pause-not-compared",
+    /// A pause returns before the writers that did not see it have ended.
+    PauseWritersNotAwaited = "pause-writers-not-awaited",
     /// A gate admits one run too many.
     GateOneTooMany = "gate-one-too-many",
     /// A lock is given to a second run while the first holds it.

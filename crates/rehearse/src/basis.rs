@@ -82,13 +82,10 @@ fn calls_of(flow: &Flow) -> Vec<String> {
 /// use, and the releases of the latter.
 pub(crate) fn facts(flow: &Flow, subject: &Subject) -> String {
     let (called, connections) = (&subject.called, &subject.connections);
-    let others: Vec<Flow> = called.iter().filter_map(|one| load(&one.source)).collect();
-    let used = std::iter::once(flow).chain(&others);
-    let used: BTreeSet<&str> = used.flat_map(Flow::connections).collect();
-    let told: BTreeMap<&str, serde_json::Value> = used
+    let told: BTreeMap<String, serde_json::Value> = used(flow, subject)
         .into_iter()
         .map(|name| {
-            let known = connections.get(name).map(|connection| {
+            let known = connections.get(&name).map(|connection| {
                 let keys = serde_json::to_value(&connection.idempotency_keys);
                 json!({ "kind": connection.kind(), "keys": keys.unwrap_or_default() })
             });
@@ -100,4 +97,13 @@ pub(crate) fn facts(flow: &Flow, subject: &Subject) -> String {
         .map(|one| (one.name.as_str(), one.digest.as_str()))
         .collect();
     json!({ "connections": told, "called": releases }).to_string()
+}
+
+/// The connections that a flow and those it calls use.
+pub(crate) fn used(flow: &Flow, subject: &Subject) -> BTreeSet<String> {
+    let others = subject.called.iter().filter_map(|one| load(&one.source));
+    let others: Vec<Flow> = others.collect();
+    let all = std::iter::once(flow).chain(&others);
+    let names = all.flat_map(Flow::connections);
+    names.map(str::to_owned).collect()
 }

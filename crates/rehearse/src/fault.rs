@@ -130,13 +130,22 @@ pub struct RehearsedFault {
     pub class: FaultClass,
     /// Where it happens, where the class happens at a place.
     pub at: Option<Spot>,
+    /// Which effect is refused before, so that the run undoes what it did: the fault comes then.
+    pub refused: Option<Spot>,
 }
+
+/// What the name of a fault ends with that comes while a run undoes what it did.
+const REFUSED: &str = " refused)";
 
 impl RehearsedFault {
     /// A fault of the run as a whole.
     #[must_use]
     pub const fn of(class: FaultClass) -> Self {
-        Self { class, at: None }
+        Self {
+            class,
+            at: None,
+            refused: None,
+        }
     }
 
     /// A fault at a place.
@@ -145,13 +154,43 @@ impl RehearsedFault {
         Self {
             class,
             at: Some(spot),
+            refused: None,
         }
+    }
+
+    /// The same fault in a run that undoes what it did, because the effect at a place is refused.
+    #[must_use]
+    pub fn while_undoing(self, refused: Spot) -> Self {
+        Self {
+            refused: Some(refused),
+            ..self
+        }
+    }
+
+    /// Whether the destination refuses the effect of this step first, for the run that came there
+    /// as the nth.
+    pub(crate) fn refuses(&self, step: &str, nth: u32) -> bool {
+        let spot = self.refused.as_ref();
+        spot.is_some_and(|spot| spot.step == step && spot.nth == nth)
     }
 
     /// Whether it happens at this step, for the run that came there as the nth.
     pub(crate) fn is_at(&self, step: &str, nth: u32) -> bool {
         let spot = self.at.as_ref();
         spot.is_some_and(|spot| spot.point.is_none() && spot.step == step && spot.nth == nth)
+    }
+
+    /// Whether cases that a filter names may need those in which effects are refused: the faults of
+    /// undo steps are found there.
+    pub(crate) fn needs_refusals(filter: &str) -> bool {
+        let inside = [
+            FaultClass::Crash,
+            FaultClass::AnswerLostBefore,
+            FaultClass::AnswerLostAfter,
+            FaultClass::AnswerLate,
+            FaultClass::AnswerVeryLate,
+        ];
+        filter.ends_with(REFUSED) || inside.iter().any(|class| filter == class.as_str())
     }
 
     /// Whether a filter names it, or its class.
@@ -166,6 +205,10 @@ impl fmt::Display for RehearsedFault {
         match &self.at {
             Some(spot) => write!(f, "{}@{spot}", self.class),
             None => write!(f, "{}", self.class),
+        }?;
+        match &self.refused {
+            Some(spot) => write!(f, " ({spot}{REFUSED}"),
+            None => Ok(()),
         }
     }
 }
@@ -186,5 +229,10 @@ mod tests {
         assert_eq!(crash.to_string(), "crash@invoice/intent.after#2");
         assert!(crash.matches("crash") && crash.matches("crash@invoice/intent.after#2"));
         assert!(!crash.matches("answer-late"));
+        let undoing = crash.while_undoing(Spot::at("mail", 1));
+        let name = "crash@invoice/intent.after#2 (mail refused)";
+        assert_eq!(undoing.to_string(), name);
+        assert!(undoing.matches("crash") && undoing.matches(name));
+        assert!(RehearsedFault::needs_refusals(name));
     }
 }

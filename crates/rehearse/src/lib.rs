@@ -15,16 +15,18 @@
 //!          ─▶ report    as text, JSON and JUnit
 //! ```
 //!
-//! Modules use only those before them: `error` `answer` `fault` `vary` `connections` ▶ `stage` ▶ `process` `case` ▶ `people`
+//! Modules use only those before them: `error` `answer` `fault` `vary` `connections` `first_example` ▶ `stage` ▶ `process` `case` ▶ `people`
 //! ▶ `play` `plan` ▶ `report` ▶ `verdict` ▶ `rehearse` ▶ `basis`
-//! ▶ `service` `proof`.
+//! ▶ `service` `proof` ▶ `background`.
 
 mod answer;
+mod background;
 mod basis;
 mod case;
 mod connections;
 mod error;
 mod fault;
+mod first_example;
 mod people;
 mod plan;
 mod play;
@@ -37,9 +39,11 @@ mod stage;
 mod vary;
 mod verdict;
 
+pub use background::Background;
 pub use error::RehearseError;
 pub use fault::{FaultClass, RehearsedFault, Spot};
-pub use proof::{Proof, promote, proof_of};
+pub use first_example::first_example;
+pub use proof::{Proof, UnprovenRelease, list_unproven, promote, proof_of};
 pub use rehearse::{Progress, Selection, Subject, rehearse};
 pub use report::{CaseReport, CaseVerdict, Report, Timeline, TimelineLine, Violation};
 pub use service::{RehearsalRequest, Rehearsals};

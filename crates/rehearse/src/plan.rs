@@ -1,5 +1,6 @@
 //! Which faults there are for an example: from what its run did when nothing went wrong.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use semel_flow::release::WaitStep;
@@ -14,6 +15,9 @@ const TIMES_MAX: u32 = 2;
 
 /// How many items of a list are refused, one by one.
 const ITEMS_MAX: u32 = 5;
+
+/// What the name of a step ends with that undoes another.
+const UNDO: &str = ".undo";
 
 /// The faults of deliveries, which every example has.
 const DELIVERIES: [FaultClass; 4] = [
@@ -66,6 +70,43 @@ pub(crate) fn cases(flow: &Flow, plain: &Played) -> Vec<(Arc<Example>, Rehearsed
         )
     }));
     cases
+}
+
+/// The cases in which something goes wrong while a run undoes what it did: at every undo step, in the
+/// first of the cases with a refused effect in which a run came to it.
+pub(crate) fn undo_cases(played: &[Played]) -> Vec<(Arc<Example>, RehearsedFault)> {
+    let mut cases = Vec::new();
+    let mut tried: BTreeSet<(String, String)> = BTreeSet::new();
+    let mut refused: Vec<(&Played, &Spot, BTreeSet<String>)> = Vec::new();
+    for one in played {
+        if let (FaultClass::EffectRefused, Some(spot)) = (one.case.fault.class, &one.case.fault.at)
+        {
+            refused.push((one, spot, undone_in(one)));
+        }
+    }
+    // Most first: one case then shows all undo steps of an example, in most flows.
+    refused.sort_by_key(|(_, _, undone)| std::cmp::Reverse(undone.len()));
+    for (one, spot, undone) in refused {
+        let example = &one.case.example;
+        let is_new = |step: &&String| tried.insert((example.name.clone(), (*step).clone()));
+        let new: BTreeSet<&String> = undone.iter().filter(is_new).collect();
+        let faults = crashes(one).into_iter().chain(answers(one));
+        let inside = faults.filter(|fault| {
+            let at = fault.at.as_ref();
+            let undo = at.is_some_and(|at| new.contains(&at.step));
+            undo && fault.class != FaultClass::EffectRefused
+        });
+        let inside = inside.map(|fault| (example.clone(), fault.while_undoing(spot.clone())));
+        cases.extend(inside);
+    }
+    cases
+}
+
+/// The undo steps that runs of a case came to.
+fn undone_in(played: &Played) -> BTreeSet<String> {
+    let log = played.case.stage.log();
+    let steps = log.points.keys().map(|(_, step)| step);
+    steps.filter(|step| step.ends_with(UNDO)).cloned().collect()
 }
 
 fn crashes(plain: &Played) -> Vec<RehearsedFault> {

@@ -38,7 +38,7 @@ impl Process {
         let threads = Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("rehearsal")
-            .on_thread_start(be_silent)
+            .on_thread_start(stand_back)
             .enable_all()
             .build()?;
         let stage = Arc::new(ProcessStage::new(hall.clone()));
@@ -109,8 +109,16 @@ impl Process {
     }
 }
 
-/// What a process of a rehearsal loses and takes over belongs into no log of the server.
-fn be_silent() {
+/// How much less than the server's own work a rehearsal gets where processors are busy.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = 5;
+
+/// A rehearsal stands back behind what is live, and what its processes lose and take over belongs
+/// into no log of the server.
+fn stand_back() {
+    // Of this thread alone. Where that cannot be, the rehearsal is as important as the rest.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, NICENESS);
     let silence = tracing::subscriber::set_default(tracing::subscriber::NoSubscriber::new());
     // It lasts as long as the thread.
     std::mem::forget(silence);

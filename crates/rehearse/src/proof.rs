@@ -6,9 +6,10 @@ use futures_util::future::BoxFuture;
 use semel_engine::{Engine, FlowError};
 use semel_model::FlowName;
 use semel_store::flows::{self, AskedProof};
-use semel_store::{Cell, ReadError, rehearsals};
+use semel_store::rehearsals::{self, Rehearsed};
+use semel_store::{Cell, ReadError};
 
-use crate::basis::{facts, subject};
+use crate::basis::{facts, subject, used};
 use crate::rehearse;
 
 /// How often a promotion is tried while the configuration changes.
@@ -58,18 +59,69 @@ pub fn proof_of<'a>(
     (digest, source): (&'a str, &'a str),
 ) -> BoxFuture<'a, Result<Proof, ReadError>> {
     Box::pin(async move {
-        let latest = rehearsals::list_latest(cell.home(), namespace_id, flow).await?;
-        let Some(known) = latest.iter().find(|known| known.digest == digest) else {
+        let mut shown = rehearsals::list_latest(cell.home(), namespace_id, flow).await?;
+        shown.retain(|known| known.digest == digest);
+        if shown.is_empty() {
             return Ok(Proof::NotRehearsed);
-        };
-        if !known.passed {
-            return Ok(Proof::Violated);
         }
         let now = current_facts(cell, namespace_id, source).await?;
-        Ok(match now.as_ref() == Some(&known.facts) {
-            true => Proof::Proven,
-            false => Proof::Changed,
-        })
+        Ok(judge(&shown, now.as_deref()))
+    })
+}
+
+/// What rehearsals of a release prove with the facts as they are.
+fn judge(shown: &[Rehearsed], now: Option<&str>) -> Proof {
+    let as_now = shown.iter().find(|known| Some(known.facts.as_str()) == now);
+    match as_now {
+        Some(known) if known.passed => Proof::Proven,
+        Some(_) => Proof::Violated,
+        None if shown.iter().any(|known| known.passed) => Proof::Changed,
+        None if shown.is_empty() => Proof::NotRehearsed,
+        None => Proof::Violated,
+    }
+}
+
+/// A live release that was proven, until a connection changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnprovenRelease {
+    /// Its flow.
+    pub flow: String,
+    /// Its number.
+    pub number: i32,
+}
+
+/// Lists the live releases of a namespace that use a connection, themselves or by the flows that
+/// they call, and that were proven before connections changed.
+///
+/// # Errors
+///
+/// Where the database does not answer.
+pub fn list_unproven<'a>(
+    cell: &'a Cell,
+    namespace_id: i32,
+    connection: &'a str,
+) -> BoxFuture<'a, Result<Vec<UnprovenRelease>, ReadError>> {
+    Box::pin(async move {
+        let mut unproven = Vec::new();
+        let live = flows::list_live(cell.home()).await?;
+        for release in live.iter().filter(|one| one.namespace_id == namespace_id) {
+            let subject = subject(cell, namespace_id, &release.flow, &release.source).await?;
+            let Some(flow) = rehearse::check(&subject).ok() else {
+                continue;
+            };
+            if !used(&flow, &subject).contains(connection) {
+                continue;
+            }
+            let home = cell.home();
+            let mut shown = rehearsals::list_latest(home, namespace_id, &release.flow).await?;
+            let digest = flow.digest().to_string();
+            shown.retain(|known| known.digest == digest);
+            if judge(&shown, Some(&facts(&flow, &subject))) == Proof::Changed {
+                let (flow, number) = (release.flow.clone(), release.number);
+                unproven.push(UnprovenRelease { flow, number });
+            }
+        }
+        Ok(unproven)
     })
 }
 
@@ -114,4 +166,32 @@ pub fn promote<'a>(
             "the configuration changes all the time: try again".to_owned(),
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(facts: &str, passed: bool) -> Rehearsed {
+        Rehearsed {
+            digest: "d".to_owned(),
+            facts: facts.to_owned(),
+            passed,
+            ended_at: None,
+        }
+    }
+
+    #[test]
+    fn what_counts_is_the_rehearsal_with_the_facts_as_they_are() {
+        let passed = shown("a", true);
+        let violated = shown("b", false);
+
+        let both = [passed.clone(), violated.clone()];
+        assert_eq!(judge(&both, Some("a")), Proof::Proven);
+        assert_eq!(judge(&both, Some("b")), Proof::Violated);
+        assert_eq!(judge(&both, Some("c")), Proof::Changed);
+        assert_eq!(judge(&both, None), Proof::Changed, "the check fails now");
+        assert_eq!(judge(&[violated], Some("c")), Proof::Violated);
+        assert_eq!(judge(&[], Some("a")), Proof::NotRehearsed);
+    }
 }

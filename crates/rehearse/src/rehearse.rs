@@ -1,20 +1,20 @@
 //! A rehearsal: a schema, the plain examples, their cases, and the verdicts.
 
+mod examples;
+mod timelines;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use semel_engine::event::describe;
 use semel_engine::{Options, Secret};
 use semel_flow::release::Ask;
 use semel_flow::{CheckContext, Example, Flow, KnownConnection};
 use semel_model::Connection;
-use semel_model::event::Event;
 use semel_model::id::digest;
 use semel_store::rehearsals::{self, StagedConnection, StagedFlow};
 use semel_store::{Cell, migrate};
-use serde::Deserialize as _;
 use tokio::sync::Mutex;
 
 use crate::connections::used_connections;
@@ -22,8 +22,11 @@ use crate::error::RehearseError;
 use crate::fault::{FaultClass, RehearsedFault};
 use crate::plan;
 use crate::play::{Played, Setting, play};
-use crate::report::{CaseReport, CaseVerdict, Report, Timeline, TimelineLine};
+use crate::report::{CaseReport, CaseVerdict, Report};
 use crate::verdict;
+use timelines::timelines;
+
+pub(crate) use examples::select_examples;
 
 /// How many cases are played at once.
 const CASES_AT_ONCE: usize = 300;
@@ -131,25 +134,6 @@ pub(crate) fn check(subject: &Subject) -> Result<Flow, RehearseError> {
     }
 }
 
-fn select_examples(
-    subject: &Subject,
-    selection: &Selection,
-) -> Result<Vec<Arc<Example>>, RehearseError> {
-    let all = semel_flow::examples(&subject.source);
-    if all.is_empty() {
-        return Err(RehearseError::NoExamples);
-    }
-    let wanted = |example: &Example| match &selection.example {
-        Some(name) => example.name == *name,
-        None => true,
-    };
-    let chosen: Vec<_> = all.into_iter().filter(wanted).map(Arc::new).collect();
-    match (&selection.example, chosen.is_empty()) {
-        (Some(name), true) => Err(RehearseError::UnknownExample(name.clone())),
-        (Some(_) | None, _) => Ok(chosen),
-    }
-}
-
 struct Stagehand<'a> {
     subject: &'a Subject,
     selection: &'a Selection,
@@ -205,13 +189,34 @@ impl Stagehand<'_> {
         setting: &Setting,
         plain: &[Played],
     ) -> Result<Vec<Played>, RehearseError> {
-        let plans = self.select(plain.iter().flat_map(|one| plan::cases(&self.flow, one)))?;
-        let total = plans.len();
-        let order = shuffled(total, self.selection.seed);
-        let mut played = Vec::with_capacity(total);
+        let plans = self.select(plain.iter().flat_map(|one| plan::cases(&self.flow, one)));
+        let mut played = self.play_all(setting, plans, 0).await?;
+        // What can go wrong while a run undoes what it did shows only where it does.
+        let undoing = self.select(plan::undo_cases(&played).into_iter());
+        let before = played.len();
+        played.extend(self.play_all(setting, undoing, before).await?);
+        match &self.selection.fault {
+            Some(filter) if *filter == FaultClass::None.as_str() => Ok(played),
+            Some(filter) if !played.iter().any(|one| one.case.fault.matches(filter)) => {
+                Err(RehearseError::UnknownFault(filter.clone()))
+            }
+            Some(_) | None => Ok(played),
+        }
+    }
+
+    /// Plays cases, after so many others.
+    async fn play_all(
+        &self,
+        setting: &Setting,
+        plans: Vec<(Arc<Example>, RehearsedFault)>,
+        before: usize,
+    ) -> Result<Vec<Played>, RehearseError> {
+        let total = before + plans.len();
+        let order = shuffled(plans.len(), self.selection.seed);
+        let mut played = Vec::with_capacity(plans.len());
         for places in order.chunks(CASES_AT_ONCE) {
             let batch = places.iter().map(|place| plans[*place].clone()).collect();
-            let done_before = played.len();
+            let done_before = before + played.len();
             let numbered = format!("case-{done_before}");
             let report = |done| {
                 let done = done_before + done;
@@ -228,31 +233,26 @@ impl Stagehand<'_> {
     fn select(
         &self,
         plans: impl Iterator<Item = (Arc<Example>, RehearsedFault)>,
-    ) -> Result<Vec<(Arc<Example>, RehearsedFault)>, RehearseError> {
+    ) -> Vec<(Arc<Example>, RehearsedFault)> {
         let mut plans: Vec<_> = plans.collect();
         let Some(filter) = &self.selection.fault else {
-            return Ok(plans);
+            return plans;
         };
-        if filter == FaultClass::None.as_str() {
-            return Ok(Vec::new());
-        }
         let compares = filter.starts_with(FaultClass::SecondIntent.as_str());
+        let refuses = self.flow.undoes && RehearsedFault::needs_refusals(filter);
         plans.retain(|(_, fault)| {
             let compared = compares && fault.class == FaultClass::AnswerLostBefore;
-            fault.matches(filter) || compared
+            let refused = refuses && fault.class == FaultClass::EffectRefused;
+            fault.matches(filter) || compared || refused
         });
-        match plans.iter().any(|(_, fault)| fault.matches(filter)) {
-            true => Ok(plans),
-            false => Err(RehearseError::UnknownFault(filter.clone())),
-        }
+        plans
     }
 
     fn report(&self, plain: &[Played], cases: &[Played], mut notes: Vec<String>) -> Report {
         let flow = &self.flow;
-        let plain_of = |name: &str| plain.iter().find(|one| one.case.example.name == name);
         let judged = |one: &Played| {
-            let plain = plain_of(&one.case.example.name)?;
-            Some(verdict::judge(flow, plain, one))
+            let compared = compared_with(one, plain, cases)?;
+            Some(verdict::judge(flow, compared, one))
         };
         let mut reports: Vec<CaseReport> = cases.iter().filter_map(judged).collect();
         for (index, violation) in verdict::compare_intents(cases) {
@@ -340,6 +340,21 @@ impl Stagehand<'_> {
     }
 }
 
+/// What a case is compared with: the same example without a fault, or with the refusal alone.
+fn compared_with<'a>(one: &Played, plain: &'a [Played], cases: &'a [Played]) -> Option<&'a Played> {
+    let same = |other: &&Played| other.case.example.name == one.case.example.name;
+    match &one.case.fault.refused {
+        None => plain.iter().find(same),
+        Some(spot) => {
+            let alone = RehearsedFault::at(FaultClass::EffectRefused, spot.clone());
+            cases
+                .iter()
+                .filter(same)
+                .find(|other| other.case.fault == alone)
+        }
+    }
+}
+
 /// The places of so many cases in an order that the seed decides; for 0, as they are.
 fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     let mut places: Vec<usize> = (0..count).collect();
@@ -352,29 +367,6 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     places
 }
 
-/// What happened in each example, from the journals of its runs.
-async fn timelines(setting: &Setting, plain: &[Played]) -> Result<Vec<Timeline>, RehearseError> {
-    let journals = rehearsals::list_journals(setting.cell.every()).await?;
-    let timeline = |one: &Played| {
-        let own = journals
-            .iter()
-            .filter(|(namespace_id, ..)| *namespace_id == one.case.namespace_id);
-        let lines = own.flat_map(|(_, _, row)| {
-            let events = row.values().into_iter();
-            let known = events.filter_map(|event| Event::deserialize(&event).ok());
-            known.map(|event| TimelineLine {
-                at: row.at,
-                text: describe(&event),
-            })
-        });
-        Timeline {
-            example: one.case.example.name.clone(),
-            lines: lines.collect(),
-        }
-    };
-    Ok(plain.iter().map(timeline).collect())
-}
-
 /// What the engine of a rehearsal is started with: a secret of its own, so that its addresses open
 /// nothing that is live.
 fn staged_options(live: &Options) -> Result<Options, RehearseError> {
@@ -384,6 +376,8 @@ fn staged_options(live: &Options) -> Result<Options, RehearseError> {
         lease: live.lease,
         capacity: live.capacity,
         settle_margin: live.settle_margin,
+        // A request that missed the stage would arrive where live ones do: a test listens there.
+        allow_private: live.allow_private.clone(),
         ..fresh
     })
 }

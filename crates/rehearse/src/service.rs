@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use semel_engine::Engine;
 use semel_store::rehearsals::{self, RehearsalEnd, RehearsalRow};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::basis::{facts, subject};
@@ -24,11 +25,13 @@ const WAITING_MAX: usize = 20;
 /// The rehearsals of one server.
 #[derive(Clone)]
 pub struct Rehearsals {
-    engine: Engine,
+    pub(crate) engine: Engine,
     /// One rehearsal runs at a time; others wait here.
     turn: Arc<Semaphore>,
     /// How many more may wait.
     room: Arc<Semaphore>,
+    /// Something may have left a live release unproven.
+    pub(crate) changed: Arc<Notify>,
 }
 
 /// What is asked for.
@@ -56,6 +59,7 @@ impl Rehearsals {
             engine,
             turn: Arc::new(Semaphore::new(1)),
             room: Arc::new(Semaphore::new(WAITING_MAX)),
+            changed: Arc::default(),
         }
     }
 
@@ -65,15 +69,25 @@ impl Rehearsals {
     ///
     /// Where the text is no sound flow, or the database does not answer.
     pub fn ask(&self, request: RehearsalRequest) -> BoxFuture<'_, Result<(), RehearseError>> {
-        Box::pin(self.ask_here(request))
+        Box::pin(async move { self.begin(request).await.map(drop) })
     }
 
-    async fn ask_here(&self, request: RehearsalRequest) -> Result<(), RehearseError> {
+    /// Whether nobody waits for a rehearsal here, and none runs.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.room.available_permits() == WAITING_MAX
+    }
+
+    /// Begins a rehearsal, unless it was asked for before; what ends with it.
+    pub(crate) async fn begin(
+        &self,
+        request: RehearsalRequest,
+    ) -> Result<Option<JoinHandle<()>>, RehearseError> {
         let cell = self.engine.cell();
         let (file, source) = (&request.file, &request.source);
         let subject = subject(cell, request.namespace_id, file, source).await?;
         let flow = rehearse::check(&subject)?;
         let selection = &request.selection;
+        rehearse::select_examples(&subject, selection)?;
         let row = RehearsalRow {
             id: request.id,
             namespace_id: request.namespace_id,
@@ -85,18 +99,18 @@ impl Rehearsals {
         };
         let known = rehearsals::find(cell.home(), request.namespace_id, request.id).await?;
         if known.is_some() {
-            return Ok(());
+            return Ok(None);
         }
         let room = self.room.clone().try_acquire_owned();
         let room = room.map_err(|_| RehearseError::Busy)?;
-        if rehearsals::ask(cell.home(), &row).await? {
-            let running = self.clone().run(request.id, subject, request.selection);
-            tokio::spawn(async move {
-                running.await;
-                drop(room);
-            });
+        if !rehearsals::ask(cell.home(), &row).await? {
+            return Ok(None);
         }
-        Ok(())
+        let running = self.clone().run(request.id, subject, request.selection);
+        Ok(Some(tokio::spawn(async move {
+            running.await;
+            drop(room);
+        })))
     }
 
     async fn run(self, id: Uuid, subject: Subject, selection: Selection) {

@@ -76,6 +76,10 @@ impl CaseStage {
         log.attempts
             .push((origin.run, origin.step.to_owned(), attempt.key));
         let nth = log.nth_comer(origin);
+        if !log.refused && self.fault.refuses(origin.step, nth) {
+            log.refused = true;
+            return Reaction::Answer(answer::refusal());
+        }
         let strikes = !log.used && self.fault.is_at(origin.step, nth);
         let struck_by = |classes: &[FaultClass]| strikes && classes.contains(&self.fault.class);
         if struck_by(&[FaultClass::AnswerLostBefore, FaultClass::SecondIntent]) {

@@ -1,13 +1,15 @@
 //! A rehearsal reaches nothing that is live: no table, no destination, no trace.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
-use semel_engine::{Engine, IntakeError, StagedDelivery};
-use semel_model::{Key, TriggerKind};
-use semel_store::flows;
-use serde_json::json;
+use anyhow::{Result, ensure};
+use semel_engine::{Actor, Engine, IntakeError, StagedDelivery, Start};
+use semel_model::{Key, NamespaceName, TriggerKind};
+use semel_store::namespaces;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::stage::World;
@@ -27,6 +29,26 @@ steps:
     emit: { event: paid, data: { id: '${{ input.id }}' } }
   - id: count
     kv: { add: paid }
+examples:
+  - name: one
+    input: { id: a1 }
+";
+
+/// A flow with requests to several kinds of destinations.
+const EVERYWHERE: &str = "
+flow: everywhere
+trigger: { manual: { key: input.id } }
+keep: 30d
+steps:
+  - id: known
+    http: { connection: bank, get: '/orders/${{ input.id }}' }
+  - id: charge
+    http: { connection: bank, put: '/charges/${{ input.id }}', json: { order: '${{ input.id }}' } }
+  - id: row
+    db: { connection: shop, execute: 'INSERT INTO paid VALUES ($1)', values: ['${{ input.id }}'] }
+  - id: mail
+    notify: { connection: mail, to: mia@customer.example, text: Thank you. }
+    guard: review
 examples:
   - name: one
     input: { id: a1 }
@@ -68,11 +90,10 @@ async fn no_live_table_is_written_and_no_schema_is_left() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn no_destination_is_connected_to() -> Result<()> {
-    let world = World::start().await?;
+/// A listener in the place of every destination, and how many connections it has accepted.
+async fn listen() -> Result<(SocketAddr, Arc<AtomicUsize>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let base_url = format!("http://{}", listener.local_addr()?);
+    let address = listener.local_addr()?;
     let calls = Arc::new(AtomicUsize::new(0));
     let counting = calls.clone();
     tokio::spawn(async move {
@@ -80,12 +101,68 @@ async fn no_destination_is_connected_to() -> Result<()> {
             counting.fetch_add(1, Ordering::SeqCst);
         }
     });
-    let bank = json!({ "bank": { "to": { "http": { "base_url": base_url } } } });
+    Ok((address, calls))
+}
 
-    let report = world.rehearse("pay.flow.yaml", FLOW, bank).await?;
+/// Nothing but the stage keeps a rehearsal from a destination here: the address is open to flows, and
+/// the same flow on an engine that serves arrives there.
+#[tokio::test]
+async fn no_destination_is_connected_to() -> Result<()> {
+    let mut world = World::start().await?;
+    world.options.allow_private = vec!["127.0.0.0/8".parse()?];
+    let (address, calls) = listen().await?;
+    let (host, port) = (address.ip().to_string(), address.port());
+    let connections = json!({
+        "bank": { "to": { "http": { "base_url": format!("http://{address}") } } },
+        "shop": { "to": { "postgres": { "host": host, "port": port, "database": "d", "user": "u" } } },
+        "mail": { "to": { "smtp": { "host": host, "port": port, "from": "a@shop.example", "tls": "off" } } }
+    });
 
-    assert!(report.cases.len() > 10, "{}", report.to_text());
+    let file = "everywhere.flow.yaml";
+    let report = world
+        .rehearse(file, EVERYWHERE, connections.clone())
+        .await?;
+
+    assert!(report.cases.len() > 20, "{}", report.to_text());
     assert_eq!(calls.load(Ordering::SeqCst), 0);
+    perform_live(&world, &connections).await?;
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while calls.load(Ordering::SeqCst) == 0 {
+        ensure!(Instant::now() < deadline, "a live run connects");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
+/// Starts a run of the flow on an engine that serves.
+async fn perform_live(world: &World, connections: &Value) -> Result<()> {
+    let namespace: NamespaceName = "default".parse()?;
+    let namespace_id = namespaces::ensure(world.cell.home(), &namespace).await?;
+    let engine = Engine::start(world.cell.clone(), world.options.clone()).await?;
+    let by = Actor {
+        namespace_id,
+        actor: "test",
+    };
+    for (name, connection) in connections.as_object().into_iter().flatten() {
+        let connection = serde_json::from_value(connection.clone())?;
+        let kept = engine.keep_connection(by, name, &connection).await;
+        kept.map_err(|error| anyhow::anyhow!("{error:?}"))?;
+    }
+    let flow = engine.push_flow(namespace_id, EVERYWHERE).await?;
+    let published = engine.publish_flow(namespace_id, &flow, "test").await?;
+    engine
+        .promote_flow(namespace_id, &flow, published.number, "test")
+        .await?;
+    let start = Start {
+        namespace_id,
+        namespace,
+        flow,
+        trigger: TriggerKind::Manual,
+        input: b"{\"id\": \"a1\"}".to_vec(),
+        key: None,
+        by: None,
+    };
+    engine.start_run(start).await?;
     Ok(())
 }
 
@@ -93,7 +170,7 @@ async fn no_destination_is_connected_to() -> Result<()> {
 async fn an_engine_that_serves_takes_nothing_of_a_rehearsal() -> Result<()> {
     let world = World::start().await?;
     let namespace = "default".parse()?;
-    let namespace_id = flows::ensure_namespace(world.cell.home(), &namespace).await?;
+    let namespace_id = namespaces::ensure(world.cell.home(), &namespace).await?;
     let engine = Engine::start(world.cell.clone(), world.options.clone()).await?;
     let flow = engine.push_flow(namespace_id, PLAIN).await?;
     let published = engine.publish_flow(namespace_id, &flow, "test").await?;

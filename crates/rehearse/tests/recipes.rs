@@ -1,6 +1,7 @@
 //! The recipes of the documentation pass their rehearsals.
 
 use anyhow::{Context, Result};
+use semel_rehearse::Report;
 use serde_json::{Value, json};
 
 use crate::stage::World;
@@ -13,71 +14,116 @@ fn keyed() -> Value {
     })
 }
 
-async fn passes(recipe: &str, connections: Value) -> Result<()> {
-    let world = World::start().await?;
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recipes");
-    let path = format!("{folder}/{recipe}.flow.yaml");
-    let source = std::fs::read_to_string(&path).context(path)?;
-    rehearses(&world, recipe, &source, connections).await
+/// The longest that the rehearsal of a recipe takes. A build for tests, beside others, is slower.
+const LONGEST_MS: u64 = if cfg!(debug_assertions) {
+    110_000
+} else {
+    30_000
+};
+
+/// The connections that a recipe rests on, where they honour keys.
+pub(crate) fn connections_of(recipe: &str) -> Value {
+    match recipe {
+        "incident-paging" => json!({ "sms": keyed() }),
+        "refund" => json!({ "payments": keyed() }),
+        "renewal-reminders" => json!({ "mailer": keyed() }),
+        _ => json!({}),
+    }
 }
 
-async fn rehearses(world: &World, recipe: &str, source: &str, connections: Value) -> Result<()> {
+/// Where the recipes are.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recipes");
+
+/// The text of a recipe.
+pub(crate) fn read(recipe: &str) -> Result<String> {
+    let path = format!("{FOLDER}/{recipe}.flow.yaml");
+    std::fs::read_to_string(&path).context(path)
+}
+
+async fn passes(recipe: &str) -> Result<Report> {
+    let world = World::start().await?;
+    rehearses(&world, recipe, &read(recipe)?, connections_of(recipe)).await
+}
+
+async fn rehearses(
+    world: &World,
+    recipe: &str,
+    source: &str,
+    connections: Value,
+) -> Result<Report> {
     let report = world
         .rehearse(&format!("{recipe}.flow.yaml"), source, connections)
         .await?;
 
     assert!(report.passed, "{}", report.to_text());
-    Ok(())
+    let (cases, took) = (report.cases.len(), report.took_ms);
+    #[expect(clippy::print_stdout, reason = "the figure is for whoever runs it")]
+    {
+        println!("{recipe}: {cases} cases in {took} ms");
+    }
+    assert!(took < LONGEST_MS, "{recipe} took {took} ms");
+    Ok(report)
 }
 
 #[tokio::test]
 async fn crm_to_mailing_list_passes() -> Result<()> {
-    passes("crm-to-mailing-list", json!({})).await
+    passes("crm-to-mailing-list").await?;
+    Ok(())
 }
 
 #[tokio::test]
 async fn csv_import_passes() -> Result<()> {
-    passes("csv-import", json!({})).await
+    passes("csv-import").await?;
+    Ok(())
 }
 
 #[tokio::test]
-async fn form_to_crm_passes() -> Result<()> {
-    passes("form-to-crm", json!({})).await
+async fn form_to_crm_passes_and_its_page_shows_what_is_printed() -> Result<()> {
+    let report = passes("form-to-crm").await?;
+
+    shows("form-to-crm", &matrix(&report))
 }
 
 #[tokio::test]
 async fn incident_paging_passes_where_the_gateway_honours_keys() -> Result<()> {
-    passes("incident-paging", json!({ "sms": keyed() })).await
+    passes("incident-paging").await?;
+    Ok(())
 }
 
 #[tokio::test]
 async fn order_paid_passes() -> Result<()> {
-    passes("order-paid", json!({})).await
+    passes("order-paid").await?;
+    Ok(())
 }
 
 #[tokio::test]
 async fn order_sync_passes() -> Result<()> {
-    passes("order-sync", json!({})).await
+    passes("order-sync").await?;
+    Ok(())
 }
 
 #[tokio::test]
 async fn refund_passes_where_the_provider_honours_keys() -> Result<()> {
-    passes("refund", json!({ "payments": keyed() })).await
+    passes("refund").await?;
+    Ok(())
 }
 
 #[tokio::test]
 async fn remote_build_passes() -> Result<()> {
-    passes("remote-build", json!({})).await
+    passes("remote-build").await?;
+    Ok(())
 }
 
 #[tokio::test]
 async fn renewal_reminders_pass_where_the_mail_service_honours_keys() -> Result<()> {
-    passes("renewal-reminders", json!({ "mailer": keyed() })).await
+    passes("renewal-reminders").await?;
+    Ok(())
 }
 
 #[tokio::test]
 async fn user_provisioning_passes() -> Result<()> {
-    passes("user-provisioning", json!({})).await
+    passes("user-provisioning").await?;
+    Ok(())
 }
 
 #[tokio::test]
@@ -92,5 +138,33 @@ async fn what_init_writes_passes() -> Result<()> {
         templates += 1;
     }
     assert!(templates >= 5, "{templates} templates");
+    Ok(())
+}
+
+/// What a rehearsal prints, without counts, times and what is said of connections that are not set.
+fn matrix(report: &Report) -> String {
+    let text = report.to_text();
+    let stays = |line: &&str| !line.starts_with("note: ") && !line.starts_with("Destinations ");
+    let lines = text.lines().filter(stays).map(|line| match line {
+        _ if line.starts_with("in doubt: ") => line.split(" (").next().unwrap_or(line),
+        _ if line.starts_with("passed: ") => "passed",
+        _ => line.trim_end(),
+    });
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Compares the block of a recipe's page with what is printed; `SEMEL_BLESS=1` writes it.
+fn shows(recipe: &str, printed: &str) -> Result<()> {
+    let path = format!("{FOLDER}/{recipe}.md");
+    let page = std::fs::read_to_string(&path)?;
+    let (before, rest) = page.split_once("```text\n").context("a block of text")?;
+    let (shown, after) = rest.split_once("```").context("its end")?;
+    if std::env::var_os("SEMEL_BLESS").is_some() {
+        return Ok(std::fs::write(
+            path,
+            format!("{before}```text\n{printed}```{after}"),
+        )?);
+    }
+    assert_eq!(shown, printed, "bless it with SEMEL_BLESS=1");
     Ok(())
 }

@@ -3,19 +3,25 @@
 //! A route can only be added together with its [`Access`], so none is open by oversight. A handler
 //! behind a token gets the [`Caller`] that was checked here, and cannot get one in another way.
 
+mod describe;
+
 use std::pin::Pin;
 
 use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::http::{HeaderMap, Method};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Method, Uri};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodFilter, on};
 use semel_model::Right;
+use url::form_urlencoded;
 
 use crate::app::App;
-use crate::auth::{self, Caller};
+use crate::auth::signed_in;
+use crate::auth::site::Site;
+use crate::auth::{self, Caller, OnBehalfOf};
 use crate::error::ApiError;
+use crate::operation::Operation;
 
 /// What a request needs to reach a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +33,9 @@ pub enum Access {
     Monitor(Right),
     /// Any token that works, for this reason.
     AnyToken(&'static str),
+    /// A sign-in of the console. The rights of its token decide what its pages show and do: they read
+    /// and act through the API.
+    Console,
     /// No token, for this reason.
     Open(&'static str),
 }
@@ -37,7 +46,7 @@ impl Access {
     pub const fn right(self) -> Option<Right> {
         match self {
             Self::Right(right) | Self::Monitor(right) => Some(right),
-            Self::AnyToken(_) | Self::Open(_) => None,
+            Self::AnyToken(_) | Self::Console | Self::Open(_) => None,
         }
     }
 }
@@ -59,11 +68,19 @@ pub struct DeclaredRoute {
     pub access: Access,
 }
 
+/// A route and its operation, where it has one.
+pub(crate) struct DocumentedRoute {
+    /// The route, and what it needs.
+    pub(crate) route: DeclaredRoute,
+    /// What it takes and returns.
+    pub(crate) operation: Option<Operation>,
+}
+
 /// Routes with what they need.
 #[derive(Default)]
 pub(crate) struct Routes {
     router: Router<App>,
-    declared: Vec<DeclaredRoute>,
+    declared: Vec<DocumentedRoute>,
 }
 
 macro_rules! methods {
@@ -104,14 +121,18 @@ impl Routes {
         H: Handler<T, App>,
         T: 'static,
     {
-        self.declared.push(DeclaredRoute {
+        let route = DeclaredRoute {
             method,
             path: path.to_owned(),
             access,
+        };
+        self.declared.push(DocumentedRoute {
+            route,
+            operation: None,
         });
         let methods = match access {
             Access::Open(_) => on(filter, handler),
-            Access::Right(_) | Access::Monitor(_) | Access::AnyToken(_) => {
+            Access::Right(_) | Access::Monitor(_) | Access::AnyToken(_) | Access::Console => {
                 on(filter, Guarded { access, handler })
             }
         };
@@ -129,9 +150,9 @@ impl Routes {
     /// Adds other routes below a path.
     pub(crate) fn nest(mut self, path: &str, others: Self) -> Self {
         self.router = self.router.nest(path, others.router);
-        let below = others.declared.into_iter().map(|route| DeclaredRoute {
-            path: format!("{path}{}", route.path),
-            ..route
+        let below = others.declared.into_iter().map(|mut declared| {
+            declared.route.path = format!("{path}{}", declared.route.path);
+            declared
         });
         self.declared.extend(below);
         self
@@ -150,7 +171,30 @@ impl Routes {
 
     /// The routes, to be listed.
     pub(crate) fn into_declared(self) -> Vec<DeclaredRoute> {
+        let declared = self.declared.into_iter();
+        declared.map(|declared| declared.route).collect()
+    }
+
+    /// The routes with their operations, to be documented.
+    pub(crate) fn into_documented(self) -> Vec<DocumentedRoute> {
         self.declared
+    }
+
+    /// Gives the latest route its operation.
+    pub(crate) fn op(mut self, id: &'static str, summary: &'static str) -> Self {
+        if let Some(latest) = self.declared.last_mut() {
+            latest.operation = Some(Operation::new(id, summary));
+        }
+        self
+    }
+
+    /// Changes the operation of the latest route.
+    fn describe(mut self, change: impl FnOnce(&mut Operation)) -> Self {
+        let latest = self.declared.last_mut();
+        if let Some(operation) = latest.and_then(|latest| latest.operation.as_mut()) {
+            change(operation);
+        }
+        self
     }
 }
 
@@ -170,31 +214,83 @@ where
 
     fn call(self, mut request: Request, app: App) -> Self::Future {
         Box::pin(async move {
-            match admit(self.access, request.headers(), &app).await {
-                Ok(caller) => {
-                    request.extensions_mut().insert(caller);
-                    self.handler.call(request, app).await
+            let admitted = match self.access {
+                Access::Console => admit_browser(&mut request, &app).await,
+                Access::Right(_) | Access::Monitor(_) | Access::AnyToken(_) | Access::Open(_) => {
+                    admit_token(self.access, &mut request, &app).await
                 }
-                Err(refused) => refused.into_response(),
+            };
+            match admitted {
+                Ok(()) => self.handler.call(request, app).await,
+                Err(refused) => refused,
             }
         })
     }
 }
 
+/// Lets a signed-in browser in; any other is sent to sign in first. A form has to come from the console
+/// itself.
+async fn admit_browser(request: &mut Request, app: &App) -> Result<(), Response> {
+    let headers = request.headers();
+    let site = Site::of(headers, &app.engine.options().public_url);
+    let site = site.map_err(IntoResponse::into_response)?;
+    if request.method() != Method::GET {
+        let checked = site.check_form(headers);
+        checked.map_err(IntoResponse::into_response)?;
+    }
+    let cells = (app.cell(), app.engine.cell());
+    let found = signed_in::find(headers, site, &app.sign_ins, cells).await;
+    match found.map_err(IntoResponse::into_response)? {
+        Some(signed_in) => {
+            request.extensions_mut().insert(signed_in);
+            Ok(())
+        }
+        None => Err(send_to_sign_in(request.uri(), request.method())),
+    }
+}
+
+/// After signing in, a page that was asked for is shown; what was sent is not sent again.
+fn send_to_sign_in(uri: &Uri, method: &Method) -> Response {
+    let back: String = match uri.path_and_query() {
+        Some(page) if method == Method::GET => {
+            form_urlencoded::byte_serialize(page.as_str().as_bytes()).collect()
+        }
+        Some(_) | None => String::new(),
+    };
+    Redirect::to(&format!("/console/sign-in?to={back}")).into_response()
+}
+
+async fn admit_token(access: Access, request: &mut Request, app: &App) -> Result<(), Response> {
+    let admitted = match request.extensions_mut().remove::<OnBehalfOf>() {
+        Some(OnBehalfOf(caller)) => allow(access, caller),
+        None => admit(access, request.headers(), app).await,
+    };
+    let caller = admitted.map_err(IntoResponse::into_response)?;
+    request.extensions_mut().insert(caller);
+    Ok(())
+}
+
 /// The caller of a request that may reach a route. Further rights are checked in `keys` (to drop a key as
 /// a new intent), in `payloads` (what a response shows), and where tokens are made.
 async fn admit(access: Access, headers: &HeaderMap, app: &App) -> Result<Caller, ApiError> {
+    let cells = (app.cell(), app.engine.cell());
     let caller = match access {
         Access::Monitor(_) if !app.pulse.database_answers() => {
             match auth::remember(headers, &app.verified)? {
                 Some(caller) => caller,
-                None => auth::verify(headers, &app.verified, app.cell()).await?,
+                None => auth::verify(headers, &app.verified, cells).await?,
             }
         }
-        Access::Right(_) | Access::Monitor(_) | Access::AnyToken(_) | Access::Open(_) => {
-            auth::verify(headers, &app.verified, app.cell()).await?
-        }
+        Access::Right(_)
+        | Access::Monitor(_)
+        | Access::AnyToken(_)
+        | Access::Console
+        | Access::Open(_) => auth::verify(headers, &app.verified, cells).await?,
     };
+    allow(access, caller)
+}
+
+fn allow(access: Access, caller: Caller) -> Result<Caller, ApiError> {
     match access.right() {
         Some(right) if !caller.may(right) => Err(ApiError::right_missing(right, &caller.token)),
         Some(_) | None => Ok(caller),

@@ -11,9 +11,11 @@ use semel_store::Cell;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::signed_in::{SignIns, SignedIn};
 use crate::auth::{Caller, Verified};
 use crate::error::ApiError;
 use crate::options::ServerOptions;
+use crate::places::Places;
 use crate::pulse::Pulse;
 use crate::rate_limit::RateLimits;
 
@@ -30,12 +32,14 @@ pub(crate) struct Shared {
     pub(crate) options: ServerOptions,
     /// Tokens that were verified a moment ago.
     pub(crate) verified: Verified,
+    /// Sign-ins that were looked up a moment ago.
+    pub(crate) sign_ins: SignIns,
     /// How much is admitted.
     pub(crate) edge: RateLimits,
     /// How long deliveries to hooks take, from the whole body to the answer.
     pub(crate) hook_seconds: Histogram,
-    /// Places for responses that are held until a run ends.
-    pub(crate) held_responses: Semaphore,
+    /// Places for responses that are held until a run ends, of all namespaces and of each.
+    pub(crate) held_responses: Places<String>,
     /// Places for uploads, each of which takes some MiB of memory.
     pub(crate) uploads: Semaphore,
     /// What is known of the database without asking.
@@ -60,5 +64,15 @@ impl FromRequestParts<App> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         let checked = parts.extensions.remove::<Self>();
         checked.ok_or_else(|| ApiError::internal("a route without a token asks for its holder"))
+    }
+}
+
+/// The browser that was checked on the way to the handler.
+impl FromRequestParts<App> for SignedIn {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
+        let checked = parts.extensions.get::<Self>().cloned();
+        checked.ok_or_else(|| ApiError::internal("a route without a sign-in asks for its holder"))
     }
 }

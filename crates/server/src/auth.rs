@@ -1,5 +1,6 @@
 //! Authentication: which token a request comes from.
 //!
+//! The API reads tokens only, and no cookie; the console reads the cookies of sign-ins, which stand for tokens (`signed_in`).
 //! Every failed authentication has the same answer. A verified token is cached for a few seconds,
 //! so that a busy caller costs no read per request and a revoked token stops working soon.
 
@@ -13,6 +14,7 @@ use axum::http::header::AUTHORIZATION;
 use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::Whoami;
+use semel_engine::Actor;
 use semel_model::{NamespaceName, Right, Rights, TokenId};
 use semel_store::{Cell, tokens};
 use uuid::Uuid;
@@ -20,6 +22,8 @@ use uuid::Uuid;
 use crate::answer::{self, Answered};
 use crate::error::ApiError;
 
+pub(crate) mod signed_in;
+pub(crate) mod site;
 pub mod token_format;
 
 use token_format::Presented;
@@ -33,6 +37,17 @@ const VERIFIED_MAX: usize = 4096;
 /// The authenticated caller: a token, and through it a namespace. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller(Arc<Holder>);
+
+impl Caller {
+    fn new(holder: Holder) -> Self {
+        Self(Arc::new(holder))
+    }
+}
+
+/// Says that a request of the server to itself is made for this caller, who was checked before. No
+/// request from outside can carry it.
+#[derive(Clone)]
+pub(crate) struct OnBehalfOf(pub(crate) Caller);
 
 impl Deref for Caller {
     type Target = Holder;
@@ -67,6 +82,14 @@ impl Holder {
         format!("token:{}", self.token)
     }
 
+    /// The caller as the one who acts, under the name that [`Self::actor`] gives.
+    pub(crate) fn acting<'a>(&self, actor: &'a str) -> Actor<'a> {
+        Actor {
+            namespace_id: self.namespace_id,
+            actor,
+        }
+    }
+
     /// Whether the token has a right.
     pub(crate) fn may(&self, right: Right) -> bool {
         self.rights.contains(right)
@@ -74,10 +97,12 @@ impl Holder {
 }
 
 /// Tells who sent a request, by its token.
+///
+/// It is looked up in `cell`, and its use is noted in `writable`.
 pub(crate) async fn verify(
     headers: &HeaderMap,
     verified: &Verified,
-    cell: &Cell,
+    (cell, writable): (&Cell, &Cell),
 ) -> Result<Caller, ApiError> {
     let presented = read_bearer(headers).ok_or_else(stranger)?;
     if let Some(caller) = verified.find(&presented) {
@@ -93,17 +118,31 @@ pub(crate) async fn verify(
     let Ok(namespace) = row.namespace.parse() else {
         return Err(ApiError::internal("a namespace that is no name"));
     };
-    let caller = Caller(Arc::new(Holder {
-        id: TokenId::from_uuid(presented.id),
+    let id = TokenId::from_uuid(presented.id);
+    if row.use_is_old {
+        note_use(writable, id);
+    }
+    let caller = Caller::new(Holder {
+        id,
         namespace_id: row.namespace_id,
         namespace,
         token: row.name,
         expires_at: row.expires_at,
         groups: row.groups,
         rights: row.rights,
-    }));
+    });
     verified.keep(&presented, &caller);
     Ok(caller)
+}
+
+/// Notes that a token is used; the request does not wait for it, and does not fail with it.
+fn note_use(cell: &Cell, id: TokenId) {
+    let cell = cell.clone();
+    tokio::spawn(async move {
+        if let Err(error) = tokens::note_use(cell.home(), id).await {
+            tracing::warn!(%error, token.id = %id, "failed to note the use of a token");
+        }
+    });
 }
 
 /// The caller whose token was verified before, however long ago.
@@ -193,7 +232,7 @@ mod tests {
     use super::*;
 
     fn caller() -> Caller {
-        Caller(Arc::new(Holder {
+        Caller::new(Holder {
             id: TokenId::from_uuid(Uuid::nil()),
             namespace_id: 1,
             namespace: "main".parse().unwrap(),
@@ -201,7 +240,7 @@ mod tests {
             expires_at: Timestamp::UNIX_EPOCH,
             groups: Vec::new(),
             rights: Rights::ALL,
-        }))
+        })
     }
 
     #[test]

@@ -1,17 +1,19 @@
 //! Connections: list, show, create, replace, delete, test.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
-    Change, Connection, DeletedConnection, KeptConnection, Page, PutConnection, Tried,
+    Change, Connection, DeletedConnection, KeptConnection, Page, Pause, PutConnection, Tried,
+    UnprovenFlow,
 };
-use semel_engine::{Actor, ConnectionChange, ConnectionError};
+use semel_engine::{ConnectionChange, ConnectionError};
 use semel_model::{Fault, Label};
 use semel_store::ReadError;
 use semel_store::connections::{self, ConnectionRow};
+use semel_store::pauses::PauseKind;
 use serde_json::json;
 
 use crate::answer::{self, Answered};
@@ -20,14 +22,17 @@ use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
+use crate::pauses;
 use crate::query::Named;
 
 /// `GET /v1/connections`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
     let rows = app.engine.list_connections(caller.namespace_id).await?;
     let set = list_set(&app, caller.namespace_id).await?;
+    let mut paused = pauses::by_name(&app, caller.namespace_id, PauseKind::Connection).await?;
+    let rows = rows.into_iter();
     answer::ok(&Page {
-        items: rows.into_iter().map(|row| view(row, &set)).collect(),
+        items: rows.map(|row| shown(row, &set, &mut paused)).collect(),
         next: None,
     })
 }
@@ -38,7 +43,8 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, name: Named) ->
     let found = connections::find(app.cell().home(), caller.namespace_id, name.as_str()).await?;
     let row = found.ok_or_else(|| ApiError::plain(Code::ConnectionNotFound))?;
     let set = list_set(&app, caller.namespace_id).await?;
-    answer::ok(&view(row, &set))
+    let mut paused = pauses::by_name(&app, caller.namespace_id, PauseKind::Connection).await?;
+    answer::ok(&shown(row, &set, &mut paused))
 }
 
 /// `PUT /v1/connections/{name}`.
@@ -63,7 +69,7 @@ pub(crate) async fn put(
     let (shared, asking, name) = (app.clone(), caller.clone(), name.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let by = by(&asking, &actor);
+        let by = asking.acting(&actor);
         let (engine, wanted) = (&shared.engine, &put.connection);
         let (version, kept) = match put.replace {
             true => engine.replace_connection(by, name.as_str(), wanted).await?,
@@ -81,10 +87,52 @@ pub(crate) async fn put(
             version,
             change,
             missing: list_missing(wanted, &set),
+            unproven: leave_unproven(&shared, asking.namespace_id, &name, kept).await,
         };
         Reply::new(status, &done)
     })
     .await
+}
+
+/// The live releases that a change of a connection leaves unproven. They are rehearsed in the
+/// background.
+async fn leave_unproven(
+    app: &Shared,
+    namespace_id: i32,
+    name: &Label,
+    change: ConnectionChange,
+) -> Vec<UnprovenFlow> {
+    if change == ConnectionChange::Unchanged {
+        return Vec::new();
+    }
+    app.rehearsals.look_again();
+    let listed = semel_rehearse::list_unproven(app.engine.cell(), namespace_id, name.as_str());
+    let listed = listed.await.unwrap_or_else(|error| {
+        // The connection is stored: `flow list` shows what is not proven.
+        tracing::warn!(%error, connection = %name, "cannot tell which releases are not proven any more");
+        Vec::new()
+    });
+    let mut unproven = Vec::with_capacity(listed.len());
+    for release in listed {
+        announce_unproven(app, namespace_id, &release.flow, name).await;
+        unproven.push(UnprovenFlow {
+            flow: release.flow,
+            release: release.number,
+        });
+    }
+    unproven
+}
+
+/// Tells people that the live release of a flow is not proven any more, because a connection changed.
+async fn announce_unproven(app: &Shared, namespace_id: i32, flow: &str, connection: &Label) {
+    tracing::warn!(namespace_id, flow, %connection, "a live release is not proven any more: connection changed");
+    let raised = app
+        .engine
+        .raise_not_proven(namespace_id, flow, connection.as_str());
+    if let Err(error) = raised.await {
+        // `flow list` and `flow show` say it as well.
+        tracing::warn!(%error, flow, "failed to raise an alert");
+    }
 }
 
 /// `DELETE /v1/connections/{name}`.
@@ -105,7 +153,7 @@ pub(crate) async fn delete(
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
         engine
-            .delete_connection(by(&asking, &actor), name.as_str())
+            .delete_connection(asking.acting(&actor), name.as_str())
             .await?;
         tracing::info!(connection = %name, actor, "connection deleted");
         let name = name.to_string();
@@ -126,17 +174,9 @@ pub(crate) async fn test(State(app): State<App>, caller: Caller, name: Named) ->
 pub(crate) async fn prepare(State(app): State<App>, caller: Caller, name: Named) -> Answered {
     let name: Label = name.read(Code::ConnectionNotFound)?;
     let actor = caller.actor();
-    let by = by(&caller, &actor);
+    let by = caller.acting(&actor);
     let tried = app.engine.prepare_connection(by, name.as_str()).await?;
     answer::ok(&tell(&name, tried))
-}
-
-/// The caller, for the engine's audit log.
-pub(crate) fn by<'a>(caller: &Caller, actor: &'a str) -> Actor<'a> {
-    Actor {
-        namespace_id: caller.namespace_id,
-        actor,
-    }
 }
 
 fn tell(name: &Label, tried: Result<String, Fault>) -> Tried {
@@ -164,8 +204,14 @@ fn list_missing(connection: &semel_model::Connection, set: &BTreeSet<String>) ->
     missing.map(str::to_owned).collect()
 }
 
-fn view(row: ConnectionRow, set: &BTreeSet<String>) -> Connection {
+/// A connection in its wire form, with its pause.
+fn shown(
+    row: ConnectionRow,
+    set: &BTreeSet<String>,
+    paused: &mut HashMap<String, Pause>,
+) -> Connection {
     Connection {
+        paused: paused.remove(&row.name),
         kind: row.connection.kind().to_owned(),
         missing: list_missing(&row.connection, set),
         name: row.name,

@@ -4,66 +4,39 @@
 //! the requests of all clients. So does a proxy elsewhere, which is why the limit is high and a
 //! setting.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::places::{Place, Places};
 use crate::rate_limit::neighbourhood;
 
 /// Who is connected.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Crowd {
-    most: usize,
-    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    /// Nothing where there is no limit.
+    places: Option<Places<IpAddr>>,
 }
 
-/// One connection's place in the crowd. Dropping it leaves.
+/// One connection's place in the crowd, where it is counted. Dropping it leaves.
 #[derive(Debug)]
 pub(crate) struct Member {
-    address: Option<IpAddr>,
-    crowd: Crowd,
+    _place: Option<Place<IpAddr>>,
 }
 
 impl Crowd {
     /// Allows at most this many connections of one address; zero is no limit.
     pub(crate) fn new(most: usize) -> Self {
-        Self {
-            most,
-            counts: Arc::default(),
-        }
+        let places = (most > 0).then(|| Places::new(usize::MAX, most));
+        Self { places }
     }
 
     /// Admits a connection; nothing where its address has too many.
     pub(crate) fn join(&self, peer: SocketAddr) -> Option<Member> {
         let ip = peer.ip().to_canonical();
-        let crowd = self.clone();
-        if self.most == 0 || ip.is_loopback() {
-            let address = None;
-            return Some(Member { address, crowd });
-        }
-        let address = neighbourhood(ip);
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(address).or_default();
-        if *count >= self.most {
-            return None;
-        }
-        *count += 1;
-        let address = Some(address);
-        Some(Member { address, crowd })
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        let Some(address) = self.address else { return };
-        let counts = self.crowd.counts.lock();
-        let mut counts = counts.unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&address);
-            }
-        }
+        let place = match &self.places {
+            Some(places) if !ip.is_loopback() => Some(places.take(neighbourhood(ip))?),
+            Some(_) | None => None,
+        };
+        Some(Member { _place: place })
     }
 }
 

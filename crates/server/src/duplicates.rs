@@ -35,6 +35,9 @@ pub(crate) struct Filter {
     /// Only those of this flow; together with `held`.
     #[serde(default)]
     flow: Option<String>,
+    /// Leaves payloads out of a list that is asked for by neither `run` nor `key`.
+    #[serde(default)]
+    without_payloads: bool,
     #[serde(default)]
     limit: Option<u16>,
 }
@@ -63,7 +66,10 @@ pub(crate) async fn list(
     let mut found = match (&key, filter.run) {
         (Some(key), _) => of_key(&app, &caller, key, limit).await?,
         (None, Some(run)) => duplicates::list_of_run(cell.of(run), id, run, limit).await?,
-        (None, None) => duplicates::list(cell.every(), id, limit).await?,
+        (None, None) => {
+            let payloads = !filter.without_payloads;
+            duplicates::list(cell.every(), id, limit, payloads).await?
+        }
     };
     found.retain(|duplicate| filter.run.is_none_or(|run| duplicate.run == run));
     let mut items: Vec<Duplicate> = found.iter().map(view).collect();
@@ -80,7 +86,9 @@ async fn list_held(app: &App, caller: &Caller, filter: &Filter, limit: u16) -> A
         return Err(ApiError::new(Code::QueryInvalid, detail));
     }
     let (cell, id) = (app.cell().every(), caller.namespace_id);
-    let found = duplicates::list_held(cell, id, filter.flow.as_deref(), limit).await?;
+    let payloads = !filter.without_payloads;
+    let flow = filter.flow.as_deref();
+    let found = duplicates::list_held(cell, id, flow, limit, payloads).await?;
     let items = found.iter().map(view).collect();
     payloads::ok(caller, Page::<Duplicate> { items, next: None })
 }

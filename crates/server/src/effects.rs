@@ -25,7 +25,6 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
-use crate::connections::by;
 use crate::cursor;
 use crate::error::ApiError;
 use crate::payloads;
@@ -180,7 +179,7 @@ pub(crate) async fn amend(
     let (engine, asking) = (app.engine.clone(), caller.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let run = engine.amend(by(&asking, &actor), id, &amendment).await?;
+        let run = engine.amend(asking.acting(&actor), id, &amendment).await?;
         tracing::info!(effect.id = %id, run.id = %run, actor, "settled effect amended");
         Reply::new(StatusCode::OK, &Amended { effect: id, run })
     })
@@ -227,7 +226,7 @@ async fn reopen(
     let (engine, asking) = (app.engine.clone(), caller.clone());
     commands::once(app, caller, command, async move {
         let actor = asking.actor();
-        let by = by(&asking, &actor);
+        let by = asking.acting(&actor);
         let run = engine.perform_for_operator(by, id, verb, &reason).await?;
         tracing::info!(effect.id = %id, run.id = %run, verb = verb.as_str(), actor, "effect reopened");
         Reply::new(StatusCode::ACCEPTED, &EffectReopened { effect: id, run })

@@ -98,6 +98,11 @@ impl ApiError {
         self
     }
 
+    /// The error that an API told.
+    pub(crate) fn of(problem: Problem) -> Self {
+        Self(Box::new(problem))
+    }
+
     /// The problem, for a response that is not JSON.
     pub(crate) fn into_problem(self) -> Problem {
         *self.0
@@ -131,6 +136,7 @@ impl IntoResponse for ApiError {
         // A detail may quote what was sent or stored, including a link that decides an approval.
         let body = without_links(serde_json::to_string(&self.0).unwrap_or_default());
         let mut response = (status, body).into_response();
+        response.extensions_mut().insert(IsProblem);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, PROBLEM_JSON);
         if let Some(span) = self.0.retry_in {
@@ -148,8 +154,12 @@ impl IntoResponse for ApiError {
     }
 }
 
+/// Marks a response that an error of ours made, whatever its media type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IsProblem;
+
 /// The media type of problems.
-const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+pub(crate) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// An error with its causes, for the log.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {

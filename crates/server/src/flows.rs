@@ -1,16 +1,17 @@
 //! Flows: list, show, push a draft, publish it, promote a release.
 
+pub(crate) mod promote;
+
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
-use semel_api::types::{
-    Diagnostic, Draft, Flow, FlowDetail, Page, Promote, Promoted, Published, PushFlow, Release,
-};
-use semel_engine::{Engine, FlowError};
+use semel_api::types::{Diagnostic, Draft, Flow, FlowDetail, Page, Published, PushFlow, Release};
+use semel_engine::FlowError;
 use semel_flow::{CheckContext, Checked, Severity};
-use semel_model::{FlowName, Right};
+use semel_model::FlowName;
 use semel_store::flows::{self, FlowView, ReleaseView};
+use semel_store::pauses::PauseKind;
 use serde_json::Value;
 
 use crate::answer::{self, Answered};
@@ -19,16 +20,20 @@ use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
+use crate::pauses;
 use crate::query::Named;
 
 /// `GET /v1/flows`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
     let found = flows::list(app.cell().home(), caller.namespace_id, None).await?;
+    let namespace_id = caller.namespace_id;
+    let mut paused = pauses::by_name(&app, namespace_id, PauseKind::Flow).await?;
     let mut items = Vec::with_capacity(found.len());
     for flow in &found {
         let proof = live_proof(&app, &caller, flow).await?;
         items.push(Flow {
             proof,
+            paused: paused.remove(&flow.name),
             ..view(flow)
         });
     }
@@ -56,8 +61,11 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, flow: Named) ->
     let live = shown
         .iter()
         .find(|release| Some(release.number) == flow.live);
+    let namespace_id = caller.namespace_id;
+    let mut paused = pauses::by_name(&app, namespace_id, PauseKind::Flow).await?;
     answer::ok(&FlowDetail {
         flow: Flow {
+            paused: paused.remove(&flow.name),
             proof: live.and_then(|release| release.proof.clone()),
             ..view(flow)
         },
@@ -191,72 +199,6 @@ pub(crate) async fn publish(
     .await
 }
 
-/// `POST /v1/flows/{flow}/promote`.
-pub(crate) async fn promote(
-    State(app): State<App>,
-    caller: Caller,
-    flow: Named,
-    headers: HeaderMap,
-    payload: Payload,
-) -> Answered {
-    let name = flow.flow()?;
-    let (
-        Promote {
-            release,
-            override_reason,
-        },
-        body,
-    ) = payload.read()?;
-    if override_reason.is_some() && !caller.may(Right::Override) {
-        return Err(ApiError::right_missing(Right::Override, &caller.token));
-    }
-    let proven = app.options.require_rehearsal && override_reason.is_none();
-    let command = Command {
-        verb: "promote",
-        subject: name.as_str(),
-        body: &body,
-        headers: &headers,
-    };
-    let (engine, actor) = (app.engine.clone(), caller.actor());
-    let (namespace_id, flow) = (caller.namespace_id, name.clone());
-    commands::once(app, &caller, command, async move {
-        let which = (namespace_id, &flow, release);
-        match (&override_reason, proven) {
-            (Some(reason), _) => engine.promote_unproven(which, &actor, reason).await?,
-            (None, true) => semel_rehearse::promote(&engine, which, &actor).await?,
-            (None, false) => {
-                let promoting = engine.promote_flow(namespace_id, &flow, release, &actor);
-                promoting.await?;
-            }
-        }
-        tracing::info!(%flow, release, actor, "release promoted");
-        let proof = promoted_proof(&engine, which).await?;
-        let promoted = Promoted {
-            flow,
-            release,
-            proof,
-        };
-        Reply::new(StatusCode::OK, &promoted)
-    })
-    .await
-}
-
-/// Whether a rehearsal has proven the release that was promoted, in words.
-async fn promoted_proof(
-    engine: &Engine,
-    (namespace_id, flow, number): (i32, &FlowName, i32),
-) -> Result<Option<String>, ApiError> {
-    let cell = engine.cell();
-    let releases = flows::list_releases(cell.home(), namespace_id, flow.as_str()).await?;
-    let release = releases.iter().find(|release| release.number == number);
-    let Some(release) = release else {
-        return Ok(None);
-    };
-    let text = (release.digest.as_str(), release.source.as_str());
-    let proof = semel_rehearse::proof_of(cell, namespace_id, flow.as_str(), text).await?;
-    Ok(Some(proof.to_string()))
-}
-
 impl From<FlowError> for ApiError {
     fn from(error: FlowError) -> Self {
         match error {
@@ -304,6 +246,7 @@ fn view(flow: &FlowView) -> Flow {
         live: flow.live,
         latest: flow.latest,
         proof: None,
+        paused: None,
         draft_at: flow.draft_at,
         published_at: flow.published_at,
     }

@@ -17,6 +17,15 @@ struct Ready {
     ready: bool,
     database: bool,
     session: bool,
+    paused: usize,
+    alerts: AlertsHealth,
+}
+
+/// Whether people are told. It does not decide whether the process is ready.
+#[derive(Serialize)]
+struct AlertsHealth {
+    /// How many namespaces have alerts that do not arrive.
+    failing: u64,
 }
 
 /// The process answers.
@@ -37,6 +46,11 @@ pub(crate) async fn ready(State(app): State<App>) -> Answered {
         ready,
         database,
         session,
+        // How many flows and connections: runs that do not move are no fault of this server.
+        paused: app.engine.count_paused(),
+        alerts: AlertsHealth {
+            failing: app.engine.metrics().alerts_failing.get(),
+        },
     };
     answer::json(status, &body)
 }

@@ -16,7 +16,7 @@ use crate::commands::KEY_HEADER;
 use crate::error::ApiError;
 use crate::intake;
 use crate::rate_limit::Peer;
-use crate::respond;
+use crate::respond::{self, Hold};
 
 /// By this header a source of CloudEvents asks whether it may deliver.
 const REQUEST_ORIGIN: &str = "webhook-request-origin";
@@ -49,12 +49,12 @@ pub(crate) async fn receive(
     app.edge.admits_some(&hook)?;
     let received = Payload::receive(&headers, request.into_body(), &app).await;
     if received.as_ref().is_err_and(ApiError::is_too_large) {
-        app.engine.note_too_large(&namespace, &path).await;
+        Box::pin(app.engine.note_too_large(&namespace, &path)).await;
     }
     let (body, memory) = received?.into_parts();
     let began = Instant::now();
     let arrival = WebhookRequest {
-        namespace,
+        namespace: namespace.clone(),
         path,
         target: uri
             .path_and_query()
@@ -73,7 +73,9 @@ pub(crate) async fn receive(
     if let Some(challenge) = delivery.challenge() {
         return Ok(respond::challenge(challenge));
     }
-    let hold_for = delivery.respond_within();
+    let hold = delivery
+        .respond_within()
+        .map(|within| Hold { namespace, within });
     let engine = app.engine.clone();
     // A sender with a key of its own is a program that reads the response, and not a provider that
     // only counts failures.
@@ -93,7 +95,7 @@ pub(crate) async fn receive(
         Err(run) => return intake::mismatched(run),
     };
     match taken {
-        Intake::Accepted(accepted) => respond::respond(&app, accepted, hold_for).await,
+        Intake::Accepted(accepted) => respond::respond(&app, accepted, hold).await,
         Intake::Held(accepted) => intake::receipt(StatusCode::ACCEPTED, &accepted, true),
         Intake::Ignored => intake::ignored(),
         Intake::Stale(stale) => intake::stale(&stale),

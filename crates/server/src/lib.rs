@@ -10,13 +10,17 @@
 //!   once.
 //! - `payloads` leaves out what a token without the right `payload` may not see.
 //! - `tokens`, `runs`, `effects`, `duplicates`, `keys`, `waits`, `tasks`, `approvals`, `flows`,
-//!   `connections`, `secrets` and `subscriptions` are the API's nouns.
+//!   `connections`, `secrets`, `subscriptions` and `alerts` are the API's nouns.
+//! - `console` is the pages for people, on the API's own routes; `sign_ins` makes the codes that open it.
 //! - `error` is every error response.
+//! - `operation` is what a route takes and returns, and `openapi` makes the API's document of it.
 
 mod access;
+mod alerts;
 mod answer;
 mod app;
 mod approvals;
+mod audit;
 pub mod auth;
 mod body;
 mod body_budget;
@@ -24,6 +28,7 @@ mod callbacks;
 mod child_runs;
 mod commands;
 mod connections;
+mod console;
 mod crowd;
 mod cursor;
 mod duplicates;
@@ -34,13 +39,19 @@ mod find;
 mod flows;
 mod health;
 mod hooks;
+mod inspect;
 mod intake;
 mod keys;
 mod links;
 mod metrics;
+mod namespaces;
 mod once;
+mod openapi;
+mod operation;
 mod options;
+mod pauses;
 mod payloads;
+mod places;
 mod pulse;
 mod query;
 mod rate_limit;
@@ -52,10 +63,12 @@ mod replays;
 mod resources;
 mod respond;
 mod routes;
+mod run_jobs;
 mod runs;
 mod schedules;
 mod secrets;
 mod serve;
+mod sign_ins;
 mod starts;
 mod subscriptions;
 mod tasks;
@@ -64,6 +77,7 @@ mod waits;
 
 pub use access::{Access, DeclaredRoute};
 pub use body_budget::BodyBudget;
+pub use inspect::{Inspector, SeenResponse};
 pub use options::ServerOptions;
-pub use routes::list_routes;
+pub use routes::{list_routes, openapi_document};
 pub use serve::{ServeError, serve, serve_with_admin};

@@ -96,7 +96,7 @@ fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Count
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 34] = [
+    let counters: [(&str, &str, &Counter); 36] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -251,11 +251,27 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "Scripts that were lost",
             &metrics.once_lapsed,
         ),
+        (
+            "alerts_sent",
+            "Messages about alerts that were delivered",
+            &metrics.alerts_sent,
+        ),
+        (
+            "alerts_undelivered",
+            "Messages about alerts that failed or are in doubt",
+            &metrics.alerts_undelivered,
+        ),
     ];
     for (name, help, counter) in counters {
         registry.register(name, help, ConstCounter::new(counter.get()));
     }
     register_service_failures(registry, metrics);
+    let failing = i64::try_from(metrics.alerts_failing.get()).unwrap_or(i64::MAX);
+    registry.register(
+        "alerts_failing",
+        "Namespaces whose alerts do not arrive",
+        ConstGauge::new(failing),
+    );
     let missing = i64::try_from(metrics.partitions_missing.get()).unwrap_or(i64::MAX);
     registry.register(
         "partitions_missing",

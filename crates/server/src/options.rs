@@ -6,6 +6,7 @@ use std::time::Duration;
 use semel_engine::memory;
 
 use crate::body_budget::BodyBudget;
+use crate::inspect::Inspector;
 
 /// The limits of a server.
 #[derive(Clone, Debug)]
@@ -34,8 +35,12 @@ pub struct ServerOptions {
     pub body_budget: BodyBudget,
     /// Whether a release must have a passing rehearsal before it is promoted.
     pub require_rehearsal: bool,
+    /// How often live releases are looked at that may have to be rehearsed again.
+    pub prove_every: Duration,
     /// How long requests may take to finish once the server goes down.
     pub drain_patience: Duration,
+    /// Looks at every response, in tests.
+    pub inspector: Option<Inspector>,
 }
 
 impl Default for ServerOptions {
@@ -52,7 +57,9 @@ impl Default for ServerOptions {
             connections_per_source: 2048,
             body_budget: BodyBudget::quarter_of(memory::limit_bytes()),
             require_rehearsal: false,
+            prove_every: Duration::from_secs(60),
             drain_patience: Duration::from_secs(15),
+            inspector: None,
         }
     }
 }

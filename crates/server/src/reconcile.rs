@@ -16,7 +16,6 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
-use crate::connections::by;
 use crate::error::ApiError;
 use crate::payloads;
 use crate::query::{Named, Params, page_size};
@@ -40,7 +39,7 @@ pub(crate) async fn ask(
     let (engine, asking, flow) = (app.engine.clone(), caller.clone(), flow.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let by = by(&asking, &actor);
+        let by = asking.acting(&actor);
         let of = (&asking.namespace, &flow);
         let dry_run = ask.dry_run;
         let nominal = engine.ask_reconcile(by, of, ask.since, dry_run).await?;

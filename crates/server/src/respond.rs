@@ -20,7 +20,10 @@ use crate::intake;
 use crate::runs;
 
 /// How many responses a server holds at once.
-pub(crate) const HELD_RESPONSES_MAX: usize = 256;
+pub(crate) const HELD_RESPONSES_MAX: usize = 1_024;
+
+/// How many of them are of one namespace, which must not take the places of the others.
+pub(crate) const HELD_RESPONSES_EACH: usize = 256;
 
 /// The header that names the run where the body is its result.
 const RUN: HeaderName = HeaderName::from_static("semel-run");
@@ -31,15 +34,27 @@ const ALLOWED_RATE: HeaderName = HeaderName::from_static("webhook-allowed-rate")
 const ANY: HeaderValue = HeaderValue::from_static("*");
 const NO_SNIFFING: HeaderValue = HeaderValue::from_static("nosniff");
 
+/// A response that waits for the end of its run.
+pub(crate) struct Hold {
+    /// Whose place it takes.
+    pub(crate) namespace: String,
+    /// How long it waits.
+    pub(crate) within: Span,
+}
+
 /// Responds to a delivery that has a run: at once, or with the run's end where the trigger says so.
-pub(crate) async fn respond(app: &App, mut accepted: Accepted, hold_for: Option<Span>) -> Answered {
-    let Some(span) = hold_for else {
-        return intake::receipt(StatusCode::ACCEPTED, &accepted, false);
-    };
+pub(crate) async fn respond(app: &App, accepted: Accepted, hold: Option<Hold>) -> Answered {
+    match hold {
+        Some(hold) => Box::pin(respond_with_end(app, accepted, hold)).await,
+        None => intake::receipt(StatusCode::ACCEPTED, &accepted, false),
+    }
+}
+
+async fn respond_with_end(app: &App, mut accepted: Accepted, hold: Hold) -> Answered {
     if accepted.state == RunState::Active
-        && let Ok(_place) = app.held_responses.try_acquire()
+        && let Some(_place) = app.held_responses.take(hold.namespace)
     {
-        match runs::await_end(app, accepted.run, span.to_duration()).await {
+        match runs::await_end(app, accepted.run, hold.within.to_duration()).await {
             Ok(Some(snapshot)) => {
                 accepted.state = snapshot.state;
                 (accepted.result, accepted.fault) = (snapshot.result, snapshot.fault);

@@ -30,7 +30,7 @@ use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
 use crate::query::{Named, PAGE_MAX, Params, page_size, patience, read_key};
-use crate::{cursor, effects as effect_routes, payloads, waits as wait_routes};
+use crate::{cursor, effects as effect_routes, pauses, payloads, waits as wait_routes};
 
 /// How many runs of one key a search looks for, where the key expired in between.
 const INCARNATIONS_MAX: u32 = 8;
@@ -137,6 +137,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
     let detail = RunDetail {
         run: view(&run),
         gate: find_gate(&app, &run, &lines).await?,
+        paused: pauses::of_run(&app, run.id).await?,
         waits_for_key: behind_key::find(&app, &run, &lines).await?,
         effects: effects.iter().map(effect_routes::view).collect(),
         waits: waits.iter().map(wait_routes::view).collect(),

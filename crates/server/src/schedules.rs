@@ -20,7 +20,6 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, KEY_HEADER, Reply};
-use crate::connections::by;
 use crate::error::ApiError;
 use crate::query::{Named, Params, page_size, read_key};
 
@@ -147,7 +146,7 @@ async fn set_paused(
     let (engine, asking, flow) = (app.engine.clone(), caller.clone(), flow.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let (by, reason) = (by(&asking, &actor), ask.reason.as_deref());
+        let (by, reason) = (asking.acting(&actor), ask.reason.as_deref());
         let namespace = &asking.namespace;
         let changed = match paused {
             true => engine.pause_schedule(by, namespace, &flow, reason).await?,
@@ -188,7 +187,7 @@ pub(crate) async fn fire(
     let (engine, asking, flow) = (app.engine.clone(), caller.clone(), flow.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let by = by(&asking, &actor);
+        let by = asking.acting(&actor);
         let fired = engine
             .fire_schedule(by, &asking.namespace, &flow, &moment)
             .await?;

@@ -17,7 +17,6 @@ use crate::app::{App, Shared};
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
-use crate::connections::by;
 use crate::error::ApiError;
 use crate::query::Named;
 
@@ -93,7 +92,7 @@ pub(crate) async fn set(
         let actor = asking.actor();
         let overlap = set.overlap.unwrap_or(OVERLAP);
         let (version, changed) = engine
-            .keep_secret(by(&asking, &actor), name.as_str(), &set.value, overlap)
+            .keep_secret(asking.acting(&actor), name.as_str(), &set.value, overlap)
             .await?;
         tracing::info!(secret = %name, version, changed, actor, "secret set");
         let done = SecretSet {
@@ -127,7 +126,7 @@ pub(crate) async fn delete(
     let (shared, asking, name) = (app.clone(), caller.clone(), name.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let by = by(&asking, &actor);
+        let by = asking.acting(&actor);
         if !shared.engine.delete_secret(by, name.as_str()).await? {
             return Err(ApiError::plain(Code::SecretNotFound));
         }
@@ -153,7 +152,7 @@ pub(crate) async fn rotate(State(app): State<App>, caller: Caller, headers: Head
     let (engine, asking) = (app.engine.clone(), caller.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let secrets = engine.rotate_secrets(by(&asking, &actor)).await?;
+        let secrets = engine.rotate_secrets(asking.acting(&actor)).await?;
         tracing::info!(
             secrets,
             actor,

@@ -19,7 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use semel_engine::Engine;
-use semel_rehearse::Rehearsals;
+use semel_rehearse::{Background, Rehearsals};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -27,13 +27,15 @@ use tower::ServiceExt;
 
 use crate::app::Shared;
 use crate::auth::Verified;
+use crate::auth::signed_in::SignIns;
 use crate::crowd::{Crowd, Member};
 use crate::metrics;
 use crate::options::ServerOptions;
+use crate::places::Places;
 use crate::pulse::Pulse;
 use crate::rate_limit::{Peer, RateLimits};
 use crate::resources::UPLOADS_MAX;
-use crate::respond::HELD_RESPONSES_MAX;
+use crate::respond::{HELD_RESPONSES_EACH, HELD_RESPONSES_MAX};
 use crate::routes;
 
 /// How long accepting rests when the system has no more descriptors to give.
@@ -76,9 +78,10 @@ pub async fn serve_with_admin(
         engine,
         options: options.clone(),
         verified: Verified::default(),
+        sign_ins: SignIns::default(),
         edge: RateLimits::new(options.hook_rate),
         hook_seconds: metrics::hook_histogram(),
-        held_responses: Semaphore::new(HELD_RESPONSES_MAX),
+        held_responses: Places::new(HELD_RESPONSES_MAX, HELD_RESPONSES_EACH),
         uploads: Semaphore::new(UPLOADS_MAX),
         pulse: Pulse::default(),
         shutdown: shutdown.clone(),
@@ -87,6 +90,19 @@ pub async fn serve_with_admin(
     let looking = {
         let (app, shutdown) = (app.clone(), shutdown.clone());
         async move { app.pulse.keep_looking(app.engine.cell(), &shutdown).await }
+    };
+    let proving = {
+        let (app, shutdown) = (app.clone(), shutdown.clone());
+        let background = Background {
+            never_rehearsed: options.require_rehearsal,
+            every: options.prove_every,
+        };
+        async move {
+            tokio::select! {
+                () = shutdown.cancelled() => {}
+                () = app.rehearsals.keep_proving(background) => {}
+            }
+        }
     };
     let admin_router = routes::build_admin(app.clone());
     let watching = async {
@@ -97,7 +113,7 @@ pub async fn serve_with_admin(
     };
     let max = options.connections_max;
     let serving = attend_all(listener, routes::build(app), &options, max, &shutdown);
-    tokio::join!(serving, watching, looking);
+    tokio::join!(serving, watching, looking, proving);
     Ok(())
 }
 

@@ -18,7 +18,6 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
-use crate::connections::by;
 use crate::cursor;
 use crate::error::ApiError;
 use crate::query::{Named, Pair, Params, page_size};
@@ -60,7 +59,7 @@ pub(crate) async fn put(
     let (engine, asking, name) = (app.engine.clone(), caller.clone(), name.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let by = by(&asking, &actor);
+        let by = asking.acting(&actor);
         let (subject, event, to) = (name.as_str(), &put.event, &put.connection);
         let kept = match put.replace {
             true => engine.replace_subscription(by, subject, event, to).await?,
@@ -95,7 +94,7 @@ pub(crate) async fn delete(
     let (engine, asking, name) = (app.engine.clone(), caller.clone(), name.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let by = by(&asking, &actor);
+        let by = asking.acting(&actor);
         let failed = engine.delete_subscription(by, name.as_str()).await?;
         tracing::info!(subscription = %name, actor, failed, "subscription deleted");
         let name = name.to_string();
@@ -152,7 +151,7 @@ pub(crate) async fn retry(
     let (engine, asking) = (app.engine.clone(), caller.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let by = by(&asking, &actor);
+        let by = asking.acting(&actor);
         engine.retry_delivery(by, name.as_str(), event).await?;
         tracing::info!(subscription = %name, event.id = %event, actor, "delivery due again");
         let done = RetriedDelivery {

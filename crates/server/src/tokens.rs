@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{CreateToken, CreatedToken, Page, RevokeToken, Token, TokenFilter};
 use semel_engine::{TokenError, TokenMaker};
-use semel_model::{Span, TokenId};
+use semel_model::{Rights, Role, Span, TokenId};
 use semel_store::tokens::{self, NewToken, TokenView};
 
 use crate::answer::{self, Answered};
@@ -17,7 +17,6 @@ use crate::auth::token_format::{self, Minted};
 use crate::auth::{Caller, Holder};
 use crate::body::Payload;
 use crate::commands::{self, Command, KEY_HEADER, Reply};
-use crate::connections::by;
 use crate::cursor;
 use crate::error::ApiError;
 use crate::query::{Named, Params, page_size, read_key};
@@ -57,15 +56,14 @@ pub(crate) async fn create(
             id: TokenId::from_uuid(minted.id),
             name: &asked.name,
             digest: &minted.digest,
-            lifetime: asked
-                .lifetime
-                .unwrap_or_else(|| Span::from_secs(LIFETIME_DAYS * 86_400)),
+            lifetime: lifetime_or_default(asked.lifetime),
             groups: &asked.groups,
-            rights: asked.rights.iter().copied().collect(),
+            role: asked.role,
+            rights: rights_of(&asked),
         };
         let actor = caller.actor();
         let maker = TokenMaker {
-            by: by(&caller, &actor),
+            by: caller.acting(&actor),
             id: caller.id,
             rights: caller.rights,
         };
@@ -81,8 +79,19 @@ pub(crate) async fn create(
     .await
 }
 
+/// What was asked for, or 90 days.
+pub(crate) fn lifetime_or_default(asked: Option<Span>) -> Span {
+    asked.unwrap_or_else(|| Span::from_secs(LIFETIME_DAYS * 86_400))
+}
+
+/// Those of the role, and those that are named besides.
+fn rights_of(asked: &CreateToken) -> Rights {
+    let of_role = asked.role.map(Role::rights).unwrap_or_default();
+    of_role.iter().chain(asked.rights.iter().copied()).collect()
+}
+
 /// A new token; under a key, the one that the key has.
-fn mint(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Minted, ApiError> {
+pub(crate) fn mint(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Minted, ApiError> {
     let Some(key) = headers.get(KEY_HEADER) else {
         let minted = token_format::mint();
         return minted.map_err(|_| ApiError::internal("the system gives no randomness"));
@@ -111,24 +120,28 @@ pub(crate) async fn revoke(
     let (shared, asking) = (app.clone(), caller.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let by = by(&asking, &actor);
+        let by = asking.acting(&actor);
         let revoked = shared.engine.revoke_token(by, id, reason.as_deref()).await;
         let revoked = revoked.map_err(|error| refuse(error, &asking))?;
         shared.verified.forget(id);
+        shared.sign_ins.forget_token(id);
         tracing::info!(token.id = %id, name = revoked.name, actor, "token revoked");
         Reply::new(StatusCode::OK, &view(revoked))
     })
     .await
 }
 
-fn view(token: TokenView) -> Token {
+/// A token in its wire form.
+pub(crate) fn view(token: TokenView) -> Token {
     Token {
         id: token.id,
         name: token.name,
+        role: token.role,
         rights: token.rights,
         groups: token.groups,
         created_at: token.created_at,
         expires_at: token.expires_at,
+        last_used_at: token.last_used_at,
         revoked_at: token.revoked_at,
     }
 }

@@ -23,7 +23,7 @@ mod changes;
 mod views;
 
 pub use changes::ApprovalChange;
-pub(crate) use changes::{ELAPSE, HEAR, OPEN, Rows, WITHDRAW};
+pub(crate) use changes::{DEFER, ELAPSE, HEAR, OPEN, Rows, WITHDRAW};
 pub(crate) use views::STATEMENTS as VIEWS;
 pub use views::{ApprovalView, find, find_by_link, list, list_of_run};
 
@@ -33,7 +33,8 @@ const LOCK_RUNS: &str = "
 // Crosses slots (V4): the decision's record commits with it, and `audit` has no slot. A second cell has
 // a table of its own.
 
-/// A decision applies to the round that its maker saw, must come in time, and the first one stands.
+/// A decision applies to the round that its maker saw, must come in time, and the first one stands. The time
+/// stands still while the run sleeps for a pause.
 /// The name of its maker is written with it.
 const DECIDE: &str = "
     WITH decided AS (
@@ -45,7 +46,8 @@ const DECIDE: &str = "
             AS t (id, digest, approved, who, comment, actor, round)
          WHERE a.id = t.id AND a.state IS NOT DISTINCT FROM 'open' AND a.digest = t.digest
            AND a.round = t.round
-           AND (a.until IS NULL OR a.until > (SELECT moment()))
+           AND (a.until IS NULL OR a.until > (SELECT moment())
+                OR (SELECT 1 FROM paused_runs p WHERE p.run_id = ANY (ARRAY[a.run_id]) LIMIT 1) = 1)
      RETURNING a.id, a.run_id, a.namespace_id, t.approved, t.comment, t.actor),
     audited AS (
         INSERT INTO audit (namespace_id, actor, action, subject, reason, run_id)
@@ -56,7 +58,11 @@ const DECIDE: &str = "
     SELECT id FROM decided";
 
 const RECORDED: &str = "
-    SELECT id, CASE WHEN state = 'open' AND until <= moment() THEN 'elapsed' ELSE state::text END,
+    SELECT id,
+           CASE WHEN state = 'open' AND until <= moment()
+                     AND (SELECT 1 FROM paused_runs p
+                           WHERE p.run_id = ANY (ARRAY[approvals.run_id]) LIMIT 1) IS NULL
+                THEN 'elapsed' ELSE state::text END,
            digest, approved, decided_by, comment, ended_at
       FROM approvals
      WHERE id = ANY ($1)";
@@ -67,7 +73,7 @@ const LOOK: &str = "
      WHERE id = $1 AND state = 'decided'";
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    OPEN, ELAPSE, WITHDRAW, HEAR, LOCK_RUNS, DECIDE, RECORDED, LOOK,
+    OPEN, DEFER, ELAPSE, WITHDRAW, HEAR, LOCK_RUNS, DECIDE, RECORDED, LOOK,
 ];
 
 /// A decision on its way in.

@@ -6,6 +6,9 @@
 //!
 //! What cannot be recorded is refused before anything is done: see [`AuditEntry::because`].
 
+pub mod chain;
+pub mod list;
+
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use semel_model::RunId;
@@ -32,7 +35,19 @@ const LIST_OF_RUN: &str = "
      ORDER BY id
      LIMIT $3";
 
-pub(crate) const STATEMENTS: &[&str] = &[APPEND, LIST_OF_RUN];
+pub(crate) const STATEMENTS: &[&str] = &[
+    APPEND,
+    LIST_OF_RUN,
+    list::ALL,
+    list::OF_ACTOR,
+    list::OF_ACTION,
+    list::OF_BOTH,
+    chain::ALONE,
+    chain::UNSEALED,
+    chain::LAST,
+    chain::SEAL,
+    chain::CHAIN,
+];
 
 /// The most characters of a reason.
 pub const REASON_CHARS_MAX: usize = 2_000;

@@ -120,6 +120,10 @@ pub struct FirstEffect {
     pub events: String,
     /// The entry of the ledger that the move makes.
     pub effect: Option<EffectChange>,
+    /// The version of what is paused that the move was decided under.
+    pub pause_version: i64,
+    /// Whether that is another by now, so that the run begins without it.
+    pub is_stale: bool,
 }
 
 /// What a delivery found.
@@ -139,6 +143,9 @@ pub struct AcceptResult {
     pub accepted_at: Timestamp,
     /// The runs before it, where it was made now and is not the first of its key.
     pub follows: Option<Event>,
+    /// Whether its first effect was left out, because something was paused or resumed since it was
+    /// decided. Of a run that was found again after a lost answer, only the journal knows.
+    pub undecided: bool,
 }
 
 /// A claim as the API shows it.

@@ -9,10 +9,10 @@ use crate::cell::{Cell, ReadError};
 
 pub(crate) const READ: &str = "SELECT moment()";
 /// The first part of a statement whose other parts all read one time, as `now` of `present`: what
-/// `moment()` says, without a call for each.
+/// `moment()` says, without a call for each. The same row has the version of what is paused.
 pub(crate) const PRESENT: &str = "
     WITH present AS MATERIALIZED (
-        SELECT clock_timestamp() + time_offset AS now FROM clock)";
+        SELECT clock_timestamp() + time_offset AS now, pause_version FROM clock)";
 
 const MOVE: &str = "UPDATE clock SET time_offset = time_offset + make_interval(secs => $1)";
 

@@ -9,6 +9,7 @@
 //! fill the disk.
 
 mod held;
+mod statements;
 mod tally;
 
 pub use held::{
@@ -25,12 +26,12 @@ use uuid::Uuid;
 use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::pool::PooledClient;
 
-/// The duplicates of a namespace, as they are listed.
+/// The duplicates of a namespace, as they are listed, with their payloads where those are asked for.
 macro_rules! listed {
     () => {
         "
     SELECT d.subject, d.stopped_by, d.fingerprint, d.run_id, d.verdict, d.count, d.first_at, d.last_at,
-           d.payload, r.key, f.name, d.arrival, d.decision, d.decision_key, d.decided_at,
+           CASE WHEN $4 THEN d.payload END, r.key, f.name, d.arrival, d.decision, d.decision_key, d.decided_at,
            d.decided_by, d.decided_run
       FROM duplicates d
       LEFT JOIN runs r ON r.id = d.run_id
@@ -58,8 +59,9 @@ const LIST_HELD: &str = concat!(
 );
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    tally::TALLY,
-    tally::KNOWN,
+    statements::TALLY,
+    statements::TALLY_AND_RAISE,
+    statements::KNOWN,
     LIST,
     LIST_HELD,
     held::FIND,
@@ -191,26 +193,30 @@ impl DuplicateView {
     }
 }
 
-/// Lists stopped repeats, latest first.
+/// Lists stopped repeats, latest first, with or without their payloads.
 pub async fn list(
     cell: EveryCell<'_>,
     namespace_id: i32,
     limit: u16,
+    payloads: bool,
 ) -> Result<Vec<DuplicateView>, ReadError> {
-    read_views(&cell.reader().await?, namespace_id, None, limit).await
+    let client = cell.reader().await?;
+    read_views(&client, namespace_id, None, limit, payloads).await
 }
 
-/// Lists what is held and not decided, of a flow where one is named, latest first.
+/// Lists what is held and not decided, of a flow where one is named, latest first, with or without
+/// payloads.
 pub async fn list_held(
     cell: EveryCell<'_>,
     namespace_id: i32,
     flow: Option<&str>,
     limit: u16,
+    payloads: bool,
 ) -> Result<Vec<DuplicateView>, ReadError> {
     let client = cell.reader().await?;
     let limit = i64::from(limit);
     let rows = client
-        .query(LIST_HELD, &[&namespace_id, &flow, &limit])
+        .query(LIST_HELD, &[&namespace_id, &flow, &limit, &payloads])
         .await?;
     Ok(rows.iter().map(read_view).collect())
 }
@@ -222,7 +228,8 @@ pub async fn list_of_run(
     run: RunId,
     limit: u16,
 ) -> Result<Vec<DuplicateView>, ReadError> {
-    read_views(&cell.reader().await?, namespace_id, Some(run), limit).await
+    let client = cell.reader().await?;
+    read_views(&client, namespace_id, Some(run), limit, true).await
 }
 
 async fn read_views(
@@ -230,10 +237,13 @@ async fn read_views(
     namespace_id: i32,
     run: Option<RunId>,
     limit: u16,
+    payloads: bool,
 ) -> Result<Vec<DuplicateView>, ReadError> {
     let run = run.map(|run| *run.as_uuid());
     let limit = i64::from(limit);
-    let rows = client.query(LIST, &[&namespace_id, &run, &limit]).await?;
+    let rows = client
+        .query(LIST, &[&namespace_id, &run, &limit, &payloads])
+        .await?;
     Ok(rows.iter().map(read_view).collect())
 }
 

@@ -8,18 +8,15 @@ pub(crate) use promotion::STATEMENTS as PROMOTION;
 pub use promotion::{AskedProof, Promotion, promote, promote_proven};
 
 use jiff::Timestamp;
-use semel_model::{FlowName, NamespaceName};
+use semel_model::FlowName;
 use tokio_postgres::Row;
 
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 
-const BUMP: &str = "UPDATE config_version SET version = version + 1";
+/// After every change of the configuration.
+pub(crate) const BUMP: &str = "UPDATE config_version SET version = version + 1";
 const VERSION: &str = "SELECT version FROM config_version";
-
-const MAKE_NAMESPACE: &str = "
-    INSERT INTO namespaces (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";
-const FIND_NAMESPACE: &str = "SELECT id FROM namespaces WHERE name = $1";
 
 const LIVE: &str = "
     SELECT n.id, n.name, f.id, f.name, l.id, l.number, l.source
@@ -81,8 +78,6 @@ const NAMES: &str = "SELECT name FROM flows WHERE namespace_id = $1";
 pub(crate) const STATEMENTS: &[&str] = &[
     BUMP,
     VERSION,
-    MAKE_NAMESPACE,
-    FIND_NAMESPACE,
     LIVE,
     LIVE_IDS,
     RELEASE,
@@ -130,17 +125,6 @@ fn read_release(row: &Row) -> ReleaseRow {
 /// The number that grows with every change of the configuration.
 pub async fn version(cell: HomeCell<'_>) -> Result<i64, ReadError> {
     Ok(cell.reader().await?.query_one(VERSION, &[]).await?.get(0))
-}
-
-/// Makes a namespace unless it is there, and gives its short form.
-pub async fn ensure_namespace(cell: HomeCell<'_>, name: &NamespaceName) -> Result<i32, ReadError> {
-    let client = cell.reader().await?;
-    client.execute(MAKE_NAMESPACE, &[&name.as_str()]).await?;
-    client.execute(BUMP, &[]).await?;
-    Ok(client
-        .query_one(FIND_NAMESPACE, &[&name.as_str()])
-        .await?
-        .get(0))
 }
 
 /// Every flow's live release, in all namespaces.

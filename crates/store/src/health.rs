@@ -6,7 +6,7 @@ use crate::cell::{Cell, ReadError};
 
 const READ: &str = "
     SELECT current_setting('server_version'), current_setting('server_version_num')::int4,
-           clock_timestamp()";
+           clock_timestamp(), has_database_privilege(current_database(), 'CREATE')";
 
 /// The transaction that has kept its snapshot longest: while it is open, nothing that died since
 /// can be cleaned away.
@@ -29,6 +29,8 @@ pub struct Health {
     pub version_number: i32,
     /// What its clock says.
     pub now: Timestamp,
+    /// Whether this role may create schemas, which rehearsals need.
+    pub creates_schemas: bool,
     /// The snapshot that has been open longest, its own aside.
     pub oldest: Option<Snapshot>,
 }
@@ -53,6 +55,7 @@ pub async fn read(cell: &Cell) -> Result<Health, ReadError> {
         version: row.get(0),
         version_number: row.get(1),
         now: row.get(2),
+        creates_schemas: row.get(3),
         oldest: oldest.map(|row| Snapshot {
             pid: row.get(0),
             application: row.get(1),

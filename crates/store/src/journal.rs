@@ -67,7 +67,8 @@ const LOCK: &str = "
            FOR UPDATE OF q)
     SELECT all_or_nothing(count(*), $5) FROM held";
 
-/// Which transitions pass the fence, and which are in the journal already.
+/// Which transitions pass the fence, which are in the journal already, and which were decided under
+/// what is paused now.
 const EXAMINE: &str = "
     SELECT t.run_id,
            EXISTS (SELECT 1 FROM queue q
@@ -75,9 +76,10 @@ const EXAMINE: &str = "
                       AND q.holder IS NOT DISTINCT FROM t.holder),
            EXISTS (SELECT 1 FROM journal j
                     WHERE j.partition_date = t.partition_date AND j.run_id = t.run_id AND j.seq = t.seq + 1
-                      AND j.epoch = t.epoch)
-      FROM unnest($1::uuid[], $2::int8[], $3::int4[], $4::uuid[], $5::date[])
-        AS t (run_id, epoch, seq, holder, partition_date)";
+                      AND j.epoch = t.epoch),
+           coalesce(t.pause_version = (SELECT pause_version FROM clock), true)
+      FROM unnest($1::uuid[], $2::int8[], $3::int4[], $4::uuid[], $5::date[], $6::int8[])
+        AS t (run_id, epoch, seq, holder, partition_date, pause_version)";
 
 pub(crate) const LOAD: &str = "
     SELECT j.run_id, j.seq, j.at, j.events::text
@@ -206,9 +208,11 @@ async fn examine(
         seqs,
         holders,
         partition_date,
+        pause_versions,
         ..
     } = &Moves::of(batch);
-    let values: [&(dyn ToSql + Sync); 5] = [runs, epochs, seqs, holders, partition_date];
+    let values: [&(dyn ToSql + Sync); 6] =
+        [runs, epochs, seqs, holders, partition_date, pause_versions];
     let rows = ready
         .client
         .query(ready.statement(EXAMINE), &values)
@@ -217,7 +221,8 @@ async fn examine(
     for row in rows {
         let (run, passes, written): (Uuid, bool, bool) = (row.get(0), row.get(1), row.get(2));
         match (passes, written) {
-            (true, _) => continue,
+            (true, _) if row.get(3) => continue,
+            (true, _) => judged.insert(RunId::from_uuid(run), TransitionResult::PausesChanged),
             (false, true) => judged.insert(
                 RunId::from_uuid(run),
                 TransitionResult::Committed {

@@ -20,6 +20,7 @@
 //! ([`SlotCell`]), control data ([`HomeCell`]), those of all slots ([`EveryCell`]), or what belongs to
 //! one database ([`Cell`]). See [`cell`].
 
+pub mod alerts;
 pub mod approvals;
 pub mod audit;
 pub mod broadcasts;
@@ -45,9 +46,11 @@ pub mod llm_answers;
 mod locks;
 pub mod migrate;
 pub mod named_effects;
+pub mod namespaces;
 pub mod object_versions;
 pub mod outbox;
 pub mod partitions;
+pub mod pauses;
 pub mod pool;
 pub mod queue;
 pub mod reconcile_passes;
@@ -56,11 +59,13 @@ pub mod rehearsals;
 pub mod replay_plans;
 pub mod resources;
 pub mod retention;
+pub mod run_jobs;
 pub mod runs;
 pub mod schedules;
 pub mod secrets;
 pub mod seen_bodies;
 pub mod sessions;
+pub mod sign_ins;
 pub mod subscriptions;
 pub mod tasks;
 pub mod tokens;
@@ -82,6 +87,12 @@ pub fn writer_session() -> &'static str {
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let modules: Vec<(&'static str, &[&'static str])> = vec![
+        ("alerts", alerts::STATEMENTS),
+        ("alerts", alerts::SETTINGS),
+        ("alerts", alerts::GROUPS),
+        ("alerts", alerts::MESSAGES),
+        ("alerts", alerts::BURSTS),
+        ("alerts", alerts::VIEWS),
         ("approvals", approvals::STATEMENTS),
         ("approvals", approvals::VIEWS),
         ("audit", audit::STATEMENTS),
@@ -102,6 +113,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("kv", kv::STATEMENTS),
         ("kv", kv::VIEWS),
         ("locks", locks::STATEMENTS),
+        ("namespaces", namespaces::STATEMENTS),
         ("named_effects", named_effects::STATEMENTS),
         ("named_effects", named_effects::HOLDS),
         ("named_effects", named_effects::NOTICES),
@@ -115,6 +127,8 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("llm_answers", llm_answers::STATEMENTS),
         ("event_waits", event_waits::STATEMENTS),
         ("partitions", partitions::STATEMENTS),
+        ("pauses", pauses::STATEMENTS),
+        ("pauses", pauses::VIEWS),
         ("child_runs", child_runs::STATEMENTS),
         ("queue", queue::STATEMENTS),
         ("refused_deliveries", refused_deliveries::STATEMENTS),
@@ -126,12 +140,14 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("replay_plans", replay_plans::VIEWS),
         ("resources", resources::STATEMENTS),
         ("retention", retention::STATEMENTS),
+        ("run_jobs", run_jobs::STATEMENTS),
         ("runs", runs::STATEMENTS),
         ("reconcile_passes", reconcile_passes::STATEMENTS),
         ("schedules", schedules::STATEMENTS),
         ("secrets", secrets::STATEMENTS),
         ("seen_bodies", seen_bodies::STATEMENTS),
         ("sessions", sessions::STATEMENTS),
+        ("sign_ins", sign_ins::STATEMENTS),
         ("subscriptions", subscriptions::STATEMENTS),
         ("tasks", tasks::STATEMENTS),
         ("tasks", tasks::ANSWERS),

@@ -18,7 +18,8 @@ pub use observe::{
 
 pub(crate) use records::STATEMENTS as RECORDS;
 pub use records::{
-    RehearsalEnd, RehearsalRow, RehearsalView, Rehearsed, advance, ask, find, finish, list_latest,
+    RehearsalEnd, RehearsalRow, RehearsalTries, RehearsalView, Rehearsed, advance, ask,
+    count_tried, find, finish, list_latest,
 };
 
 use crate::cell::{Cell, ReadError};
@@ -28,7 +29,7 @@ pub use crate::cell::RehearsalSchema;
 /// The longest that a rehearsal takes, in seconds: a schema that is older was left by a crash.
 const ABANDONED_SECS: i64 = 3_600;
 
-const NOW: &str = "SELECT extract(epoch FROM clock_timestamp())::bigint";
+const NOW: &str = "SELECT extract(epoch FROM moment())::bigint";
 
 const LIST: &str = "
     SELECT nspname::text FROM pg_namespace
@@ -42,6 +43,22 @@ pub(crate) const STATEMENTS: &[&str] = &[NOW, LIST];
 ///
 /// Where the database does not answer, or its role may not create schemas.
 pub async fn create_schema(cell: &Cell) -> Result<RehearsalSchema, ReadError> {
+    drop_abandoned(cell).await?;
+    let client = cell.reader().await?;
+    let now: i64 = client.query_one(NOW, &[]).await?.get(0);
+    let schema = RehearsalSchema::new(now);
+    client
+        .batch_execute(&format!("CREATE SCHEMA {}", schema.as_str()))
+        .await?;
+    Ok(schema)
+}
+
+/// Drops the schemas that crashed servers left.
+///
+/// # Errors
+///
+/// Where the database does not answer: they are dropped later then.
+pub async fn drop_abandoned(cell: &Cell) -> Result<(), ReadError> {
     let client = cell.reader().await?;
     let now: i64 = client.query_one(NOW, &[]).await?.get(0);
     for row in client.query(LIST, &[]).await? {
@@ -52,11 +69,7 @@ pub async fn create_schema(cell: &Cell) -> Result<RehearsalSchema, ReadError> {
             drop_schema(cell, &schema).await?;
         }
     }
-    let schema = RehearsalSchema::new(now);
-    client
-        .batch_execute(&format!("CREATE SCHEMA {}", schema.as_str()))
-        .await?;
-    Ok(schema)
+    Ok(())
 }
 
 /// Drops a schema and everything in it. May be repeated.

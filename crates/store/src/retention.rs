@@ -85,6 +85,7 @@ pub async fn sweep(cell: EveryCell<'_>) -> Result<u64, ReadError> {
     for cell in cell.cells() {
         removed += crate::sessions::sweep(cell, Span::from_secs(3600)).await?;
         removed += crate::queue::recover_strays(cell).await?;
+        removed += crate::sign_ins::forget(cell.home(), FORGET_MAX).await?;
     }
     Ok(removed)
 }

@@ -24,7 +24,7 @@ mod settling;
 mod views;
 
 pub use changes::TaskChange;
-pub(crate) use changes::{OPEN, REOPEN, Rows, WITHDRAW};
+pub(crate) use changes::{DEFER, OPEN, REOPEN, Rows, WITHDRAW};
 pub(crate) use settling::STATEMENTS as ANSWERS;
 pub use settling::{SubmittedAnswer, TaskAnswerBatch, TaskAnswerResult, start_settling};
 pub(crate) use views::STATEMENTS as VIEWS;
@@ -34,22 +34,67 @@ pub use views::{TaskFilter, TaskView, find, list};
 // name. With a second cell, cells are asked in an order that the name gives; oldest first holds in each.
 
 /// The oldest first; what another claims at this moment is passed over.
-const CLAIM: &str = "/* commits alone: task claim */
+/// Whether the flow of a task's run was paused since the task was opened. Then its time may last longer
+/// than `until` says, which its run moves when it wakes up: until then only a silent worker is lost.
+/// Asked only of tasks whose time is nearly over.
+macro_rules! stood_still {
+    () => {
+        "(SELECT 1
+            FROM runs r
+            JOIN releases l ON l.id = r.release_id
+            JOIN flows f ON f.id = l.flow_id
+           CROSS JOIN LATERAL (
+                 SELECT 1 FROM pauses p
+                  WHERE p.namespace_id = f.namespace_id AND p.kind = 'flow' AND p.name = f.name
+                    AND p.resumed_at IS NULL
+                  UNION ALL
+                 SELECT 1 FROM pauses p
+                  WHERE p.namespace_id = f.namespace_id AND p.kind = 'flow' AND p.name = f.name
+                    AND p.resumed_at > t.opened_at) p
+           WHERE r.id = t.run_id
+           LIMIT 1) = 1"
+    };
+}
+
+/// When a worker counts as lost that is silent from now on.
+macro_rules! lease_end {
+    ($lease:literal) => {
+        concat!(
+            "CASE WHEN t.until < (SELECT moment()) + make_interval(secs => coalesce(",
+            $lease,
+            ", t.lease_ms) / 1e3)
+                     AND NOT coalesce(",
+            stood_still!(),
+            ", false)
+                THEN t.until
+                ELSE (SELECT moment()) + make_interval(secs => coalesce(",
+            $lease,
+            ", t.lease_ms) / 1e3) END"
+        )
+    };
+}
+
+const CLAIM: &str = concat!(
+    "/* commits alone: task claim */
     WITH due AS (
         SELECT t.id
           FROM tasks t
          WHERE t.namespace_id = $1 AND t.queue = $2 AND t.state = 'open'
-           AND (t.until IS NULL OR t.until > (SELECT moment()))
+           AND (t.until IS NULL OR t.until > (SELECT moment()) OR ",
+    stood_still!(),
+    ")
          ORDER BY t.opened_at
          LIMIT $3
            FOR UPDATE SKIP LOCKED)
     UPDATE tasks t
        SET state = 'held', token = t.token + 1, worker = $4, claim_id = $5,
-           lease_until = least((SELECT moment())
-                               + make_interval(secs => coalesce($6, t.lease_ms) / 1e3), t.until)
+           lease_until = ",
+    lease_end!("$6"),
+    "
      WHERE t.id = ANY (ARRAY(SELECT id FROM due))
  RETURNING t.id, t.run_id, t.queue, t.step, t.attempt, t.token, t.lease_until, t.until,
-           t.input::text, coalesce($6, t.lease_ms)";
+           t.input::text, coalesce($6, t.lease_ms)"
+);
 
 /// What an earlier request of the same name claimed, whose sender may not have the answer.
 const CLAIMED: &str = "
@@ -58,13 +103,16 @@ const CLAIMED: &str = "
       FROM tasks t
      WHERE t.claim_id = $2 AND t.state = 'held' AND t.namespace_id = $1";
 
-const RENEW: &str = "/* commits alone: task renew */
+const RENEW: &str = concat!(
+    "/* commits alone: task renew */
     UPDATE tasks t
-       SET lease_until = least((SELECT moment())
-                               + make_interval(secs => coalesce($4, t.lease_ms) / 1e3), t.until)
+       SET lease_until = ",
+    lease_end!("$4"),
+    "
      WHERE t.id = $2 AND t.namespace_id = $1 AND t.state IS NOT DISTINCT FROM 'held'
        AND t.token = $3
- RETURNING t.lease_until, coalesce((SELECT q.cancel FROM queue q WHERE q.run_id = t.run_id), true)";
+ RETURNING t.lease_until, coalesce((SELECT q.cancel FROM queue q WHERE q.run_id = t.run_id), true)"
+);
 
 const LOCK_RUNS: &str = "
     SELECT run_id FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE";
@@ -99,6 +147,7 @@ const RUN: &str = "SELECT run_id FROM tasks WHERE namespace_id = $1 AND id = $2"
 pub(crate) const STATEMENTS: &[&str] = &[
     OPEN,
     REOPEN,
+    DEFER,
     WITHDRAW,
     CLAIM,
     CLAIMED,

@@ -3,27 +3,28 @@
 //! A token that another token makes commits only while its maker works and has every right that it
 //! gives: the condition stands in the statement, so a maker that is revoked meanwhile makes nothing.
 
+use deadpool_postgres::Transaction;
 use jiff::Timestamp;
-use semel_model::{NamespaceName, Rights, Span, TokenId};
+use semel_model::{NamespaceName, Rights, Role, Span, TokenId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
-use crate::flows;
+use crate::namespaces;
 
 /// Who makes and revokes tokens with access to the database itself, for the record.
 pub const DATABASE_OPERATOR: &str = "operator";
 
 const INSERT: &str = "
-    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights)
-    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6, $7)";
+    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights, role)
+    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6, $7, $8)";
 
 const MAKE: &str = "
-    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights)
+    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights, role)
     SELECT $1::uuid, m.namespace_id, $3::text, $4::bytea, moment() + make_interval(secs => $5),
-           $6::text[], $7::text[]
+           $6::text[], $7::text[], $9::text
       FROM (SELECT namespace_id
               FROM tokens
              WHERE id = $8 AND namespace_id = $2 AND revoked_at IS NULL AND expires_at > moment()
@@ -36,20 +37,21 @@ const REVOKE: &str = "
      WHERE namespace_id = $1 AND id = $2 AND revoked_at IS NULL";
 
 const FIND: &str = "
-    SELECT t.namespace_id, n.name, t.name, t.digest, t.expires_at, t.groups, t.rights
+    SELECT t.namespace_id, n.name, t.name, t.digest, t.expires_at, t.groups, t.rights,
+           coalesce(t.last_used_at < moment() - interval '1 minute', true)
       FROM tokens t
       JOIN namespaces n ON n.id = t.namespace_id
      WHERE t.id = $1 AND t.revoked_at IS NULL AND t.expires_at > moment()";
 
 const VIEW: &str = "
     SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
-           revoked_at IS NULL AND expires_at > moment()
+           revoked_at IS NULL AND expires_at > moment(), role, last_used_at
       FROM tokens
      WHERE namespace_id = $1 AND id = $2";
 
 const LIST: &str = "
     SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
-           revoked_at IS NULL AND expires_at > moment()
+           revoked_at IS NULL AND expires_at > moment(), role, last_used_at
       FROM tokens
      WHERE namespace_id = $1
        AND ($2 OR (revoked_at IS NULL AND expires_at > moment()))
@@ -57,10 +59,19 @@ const LIST: &str = "
      ORDER BY created_at DESC, id DESC
      LIMIT $5";
 
+/// Once a minute for each token, however many servers and requests there are.
+const NOTE_USE: &str = "
+    UPDATE tokens SET last_used_at = moment()
+     WHERE id = $1 AND (last_used_at IS NULL OR last_used_at < moment() - interval '1 minute')";
+
+const EXISTS: &str = "SELECT EXISTS (SELECT FROM tokens WHERE id = $1)";
+
 const COUNT: &str =
     "SELECT count(*) FROM tokens WHERE revoked_at IS NULL AND expires_at > moment()";
 
-pub(crate) const STATEMENTS: &[&str] = &[INSERT, MAKE, REVOKE, FIND, VIEW, LIST, COUNT];
+pub(crate) const STATEMENTS: &[&str] = &[
+    INSERT, MAKE, REVOKE, FIND, VIEW, LIST, NOTE_USE, EXISTS, COUNT,
+];
 
 /// A token to be stored.
 #[derive(Clone, Debug)]
@@ -75,6 +86,8 @@ pub struct NewToken<'a> {
     pub lifetime: Span,
     /// The groups that its owner belongs to.
     pub groups: &'a [String],
+    /// The role that it is made with.
+    pub role: Option<Role>,
     /// What it may do.
     pub rights: Rights,
 }
@@ -96,6 +109,8 @@ pub struct TokenRow {
     pub groups: Vec<String>,
     /// What it may do.
     pub rights: Rights,
+    /// Whether its use has to be noted, because it was noted long ago.
+    pub use_is_old: bool,
 }
 
 /// A token as the API shows it, whether it works or not.
@@ -119,6 +134,10 @@ pub struct TokenView {
     pub rights: Rights,
     /// Whether it works now.
     pub works: bool,
+    /// The role that it was made with.
+    pub role: Option<Role>,
+    /// When it was last used, to the minute.
+    pub last_used_at: Option<Timestamp>,
 }
 
 /// Stores a token's digest; creates its namespace unless it exists. The creation is recorded in the
@@ -128,12 +147,51 @@ pub async fn insert(
     namespace: &NamespaceName,
     token: &NewToken<'_>,
 ) -> Result<(), ReadError> {
-    let namespace_id = flows::ensure_namespace(cell, namespace).await?;
+    let namespace_id = namespaces::ensure(cell, namespace).await?;
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    insert_first(&tx, namespace_id, token, DATABASE_OPERATOR).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// Makes a namespace and, because nobody could use it otherwise, its first token, on behalf of a token
+/// of another one. False where there is a namespace of this name or a token of this identity, or where
+/// the maker no longer may.
+///
+/// The act is recorded in the maker's namespace, and the token in the new one, in the same commit.
+pub async fn make_namespace(
+    cell: HomeCell<'_>,
+    namespace: &NamespaceName,
+    first: &NewToken<'_>,
+    maker: TokenId,
+    act: &AuditEntry,
+) -> Result<bool, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let made = namespaces::insert(&tx, namespace, maker, first.id).await?;
+    let Some(namespace_id) = made else {
+        return Ok(false);
+    };
+    insert_first(&tx, namespace_id, first, act.actor()).await?;
+    audit::append(&tx, act).await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
+/// Stores a token's digest that no token of its namespace makes, and records that.
+async fn insert_first(
+    tx: &Transaction<'_>,
+    namespace_id: i32,
+    token: &NewToken<'_>,
+    actor: &str,
+) -> Result<(), ReadError> {
     let subject = format!("{} {}", token.name, token.id);
-    let act = AuditEntry::new(namespace_id, DATABASE_OPERATOR, "token.create", &subject);
+    let act = AuditEntry::new(namespace_id, actor, "token.create", &subject);
     let secs = token.lifetime.as_millis() as f64 / 1e3;
     let rights = token.rights.words();
-    let values: [&(dyn ToSql + Sync); 7] = [
+    let role = token.role.map(Role::as_str);
+    let values: [&(dyn ToSql + Sync); 8] = [
         token.id.as_uuid(),
         &namespace_id,
         &token.name,
@@ -141,8 +199,10 @@ pub async fn insert(
         &secs,
         &token.groups,
         &rights,
+        &role,
     ];
-    audit::execute(cell, INSERT, &values, &act).await?;
+    tx.execute(INSERT, &values).await?;
+    audit::append(tx, &act).await?;
     Ok(())
 }
 
@@ -157,7 +217,8 @@ pub async fn make(
 ) -> Result<bool, ReadError> {
     let secs = token.lifetime.as_millis() as f64 / 1e3;
     let rights = token.rights.words();
-    let values: [&(dyn ToSql + Sync); 8] = [
+    let role = token.role.map(Role::as_str);
+    let values: [&(dyn ToSql + Sync); 9] = [
         token.id.as_uuid(),
         &namespace_id,
         &token.name,
@@ -166,8 +227,15 @@ pub async fn make(
         &token.groups,
         &rights,
         maker.as_uuid(),
+        &role,
     ];
     Ok(audit::execute(cell, MAKE, &values, act).await? > 0)
+}
+
+/// Whether a token of any namespace has this identity.
+pub async fn exists(cell: HomeCell<'_>, id: TokenId) -> Result<bool, ReadError> {
+    let client = cell.reader().await?;
+    Ok(client.query_one(EXISTS, &[id.as_uuid()]).await?.get(0))
 }
 
 /// Revokes a token. False where there is none of this identity that is not revoked.
@@ -193,6 +261,7 @@ pub async fn find(cell: HomeCell<'_>, id: Uuid) -> Result<Option<TokenRow>, Read
         expires_at: row.get(4),
         groups: row.get(5),
         rights: rights(&row, 6),
+        use_is_old: row.get(7),
     }))
 }
 
@@ -228,6 +297,13 @@ pub async fn list(
     Ok(rows.iter().map(view).collect())
 }
 
+/// Notes that a token was used.
+pub async fn note_use(cell: HomeCell<'_>, id: TokenId) -> Result<(), ReadError> {
+    let client = cell.reader().await?;
+    client.execute(NOTE_USE, &[id.as_uuid()]).await?;
+    Ok(())
+}
+
 /// How many tokens work now.
 pub async fn count(cell: HomeCell<'_>) -> Result<i64, ReadError> {
     Ok(cell.reader().await?.query_one(COUNT, &[]).await?.get(0))
@@ -244,6 +320,10 @@ fn view(row: &Row) -> TokenView {
         groups: row.get(6),
         rights: rights(row, 7),
         works: row.get(8),
+        role: row
+            .get::<_, Option<&str>>(9)
+            .and_then(|role| role.parse().ok()),
+        last_used_at: row.get(10),
     }
 }
 

@@ -47,6 +47,13 @@ pub(crate) const WAKE_EARLY: &str = "
      WHERE w.id = ANY ($1) AND w.state = 'answered' AND q.run_id = w.run_id
        AND q.holder IS NULL";
 
+/// Moves the times of waits by that of a pause.
+pub(crate) const DEFER: &str = "
+    UPDATE waits w
+       SET until = t.until
+      FROM unnest($1::uuid[], $2::timestamptz[]) AS t (id, until)
+     WHERE w.id = t.id AND w.state IS NOT DISTINCT FROM 'open'";
+
 /// Ends waits whose time came; refuses the transition when a callback was first.
 pub(crate) const ELAPSE: &str = "
     WITH ended AS (
@@ -109,6 +116,7 @@ const HOLDER: &str = "SELECT run_id FROM waits WHERE id = $1";
 pub(crate) const STATEMENTS: &[&str] = &[
     OPEN,
     WAKE_EARLY,
+    DEFER,
     ELAPSE,
     CANCEL,
     LOAD,

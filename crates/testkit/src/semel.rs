@@ -20,6 +20,9 @@ const LISTENING: &str = "listening on ";
 /// What all servers of a database share.
 const SECRET: &str = "5e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e15e3e1abcd";
 
+/// Lets releases go live without a rehearsal, where rehearsing is not what a test is about.
+const NO_REHEARSAL: (&str, &str) = ("SEMEL_REQUIRE_REHEARSAL", "false");
+
 /// Makes the schema of an empty database and returns its first token.
 pub async fn migrate(program: Program, database: &str) -> Result<String> {
     let migrated = program
@@ -32,8 +35,20 @@ pub async fn migrate(program: Program, database: &str) -> Result<String> {
     Ok(token.to_owned())
 }
 
-/// Starts a server at an address, with further arguments, and waits until it listens.
+/// Starts a server at an address, with further arguments, and waits until it listens. It promotes
+/// releases without a rehearsal.
 pub async fn serve(
+    program: Program,
+    database: &str,
+    listen: &str,
+    arguments: &[&str],
+) -> Result<(Process, SocketAddr)> {
+    let program = program.env(NO_REHEARSAL.0, NO_REHEARSAL.1);
+    serve_gated(program, database, listen, arguments).await
+}
+
+/// Starts a server as it is shipped: it promotes only what a rehearsal has proven.
+pub async fn serve_gated(
     program: Program,
     database: &str,
     listen: &str,

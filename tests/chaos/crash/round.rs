@@ -19,7 +19,7 @@ use crate::harness::Harness;
 use crate::servers::Served;
 
 /// How long a run may take to reach its point.
-const REACH_PATIENCE: Duration = Duration::from_secs(10);
+const REACH_PATIENCE: Duration = Duration::from_secs(40);
 
 /// How long an event may take from its commit to its receiver, on this server.
 const DISPATCH_PATIENCE: Duration = Duration::from_secs(3);

@@ -1,10 +1,11 @@
 //! Tokens.
 
+use reqwest::Method;
 use semel_model::TokenId;
 
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError};
-use crate::types::{CreateToken, CreatedToken, Page, RevokeToken, Token, TokenFilter};
+use crate::types::{CreateToken, CreatedToken, Page, RevokeToken, SignInCode, Token, TokenFilter};
 
 impl Client {
     /// Lists the tokens of the namespace, the newest first.
@@ -31,5 +32,11 @@ impl Client {
         let id = id.to_string();
         let path = ["v1", "tokens", &id, "revoke"];
         carry_out(self.post(&path, key).json(revoke)).await
+    }
+
+    /// Makes a code that signs one browser in to the console, with the rights of this token. Each call
+    /// makes another one.
+    pub async fn make_sign_in_code(&self) -> Result<SignInCode, ClientError> {
+        read(self.ask(Method::POST, &["v1", "sign-in-codes"])).await
     }
 }

@@ -5,19 +5,25 @@ use semel_model::approval::{ApprovalDecision, ApprovalState, Digest};
 use semel_model::{RunId, WaitId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// A question to people.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Approval {
     /// The approval.
+    #[schema(value_type = schema::WaitId)]
     pub approval: WaitId,
     /// Its run.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The flow.
     pub flow: String,
     /// The step's path.
     pub step: String,
     /// Its state.
+    #[schema(value_type = schema::ApprovalState)]
     pub state: ApprovalState,
     /// Who may decide: people or groups.
     pub from: Vec<String>,
@@ -30,6 +36,7 @@ pub struct Approval {
     /// What is decided about, as it was when people were asked.
     pub shown: Value,
     /// Its digest, which a decision has to name.
+    #[schema(value_type = schema::Digest)]
     pub digest: Digest,
     /// Whether the link alone is not enough.
     pub login: bool,
@@ -46,16 +53,18 @@ pub struct Approval {
     pub ended_at: Option<Timestamp>,
     /// What was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::ApprovalDecision>)]
     pub decision: Option<ApprovalDecision>,
 }
 
 /// Says yes or no to what was shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Decide {
     /// Yes or no.
     pub approved: bool,
     /// The digest of what was shown.
+    #[schema(value_type = schema::Digest)]
     pub digest: Digest,
     /// A comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,12 +75,15 @@ pub struct Decide {
 }
 
 /// A decision stands, made now or before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DecidedApproval {
     /// The approval.
+    #[schema(value_type = schema::WaitId)]
     pub approval: WaitId,
     /// The run that continues.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The decision.
+    #[schema(value_type = schema::ApprovalDecision)]
     pub decision: ApprovalDecision,
 }

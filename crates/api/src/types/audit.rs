@@ -2,17 +2,22 @@
 
 use semel_model::{FlowName, RunId, Span};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// A flow's recorded deliveries, by key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct KeyAudit {
     /// The flow.
+    #[schema(value_type = schema::FlowName)]
     pub flow: FlowName,
     /// Recorded deliveries, first ones and repeats.
     pub deliveries: i64,
     /// Different keys.
     pub keys: i64,
     /// How long after the first delivery a repeat is still a redelivery.
+    #[schema(value_type = schema::Span)]
     pub window: Span,
     /// One key, different payloads.
     pub differing: Differing,
@@ -23,7 +28,7 @@ pub struct KeyAudit {
 }
 
 /// One key, different payloads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Differing {
     /// Payloads that differ from the first of their key.
     pub payloads: i64,
@@ -34,7 +39,7 @@ pub struct Differing {
 }
 
 /// A field in which payloads of one key differ.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DifferingField {
     /// Its path; a list's elements are `[]`.
     pub path: String,
@@ -45,7 +50,7 @@ pub struct DifferingField {
 }
 
 /// One payload, different keys.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SharedPayloads {
     /// How many payloads.
     pub payloads: i64,
@@ -56,7 +61,7 @@ pub struct SharedPayloads {
 }
 
 /// A payload that came under several keys.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SharedPayload {
     /// Under how many.
     pub keys: i64,
@@ -65,7 +70,7 @@ pub struct SharedPayload {
 }
 
 /// Keys that came again after the window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LateKeys {
     /// How many.
     pub count: i64,
@@ -74,14 +79,16 @@ pub struct LateKeys {
 }
 
 /// A key that came again late.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LateKey {
     /// The key.
     pub key: String,
     /// The run that answered.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// How often it came again.
     pub count: i64,
     /// How long after the first the last one came.
+    #[schema(value_type = schema::Span)]
     pub after: Span,
 }

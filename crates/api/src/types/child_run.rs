@@ -5,11 +5,13 @@ use std::fmt;
 use semel_model::RunId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::run_status::RunStatus;
+use crate::schema;
 
 /// The state of a child run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChildRunState {
     /// Not begun.
@@ -63,7 +65,7 @@ impl std::str::FromStr for ChildRunState {
 }
 
 /// An item or a branch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChildRun {
     /// The step that it belongs to.
     pub step: String,
@@ -72,6 +74,7 @@ pub struct ChildRun {
     /// What tells it from others.
     pub key: String,
     /// The run that does its steps.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// Its state.
     pub state: ChildRunState,
@@ -87,7 +90,7 @@ pub struct ChildRun {
 }
 
 /// The progress of a step's child runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ChildRunProgress {
     /// The step.
     pub step: String,
@@ -106,7 +109,7 @@ pub struct ChildRunProgress {
 }
 
 /// Which child runs to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChildRunFilter {
     /// Only of this step.

@@ -2,9 +2,13 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::pause::Pause;
+use crate::schema;
 
 /// A connection, as it is kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Connection {
     /// What flows call it.
     pub name: String,
@@ -13,10 +17,14 @@ pub struct Connection {
     /// Grows with every change.
     pub version: i64,
     /// What its owner says of it.
+    #[schema(value_type = schema::ConnectionSetting)]
     pub connection: semel_model::Connection,
     /// Secrets that it names and that are not set: nothing is sent until they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// Its pause, where it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Pause>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was changed last.
@@ -24,10 +32,11 @@ pub struct Connection {
 }
 
 /// Stores a connection. The same again is no change.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutConnection {
     /// What its owner says of it.
+    #[schema(value_type = schema::ConnectionSetting)]
     pub connection: semel_model::Connection,
     /// Whether it replaces another connection of that name.
     #[serde(default)]
@@ -35,7 +44,7 @@ pub struct PutConnection {
 }
 
 /// What putting a connection changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// There was none of that name.
@@ -47,7 +56,7 @@ pub enum Change {
 }
 
 /// A connection was stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeptConnection {
     /// What flows call it.
     pub name: String,
@@ -58,17 +67,29 @@ pub struct KeptConnection {
     /// Secrets that it names and that are not set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
+    /// Live releases that were proven, until this change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unproven: Vec<UnprovenFlow>,
+}
+
+/// A live release that is not proven any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnprovenFlow {
+    /// The flow.
+    pub flow: String,
+    /// Its live release.
+    pub release: i32,
 }
 
 /// A connection was removed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeletedConnection {
     /// What flows called it.
     pub name: String,
 }
 
 /// The outcome of testing or preparing a destination.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tried {
     /// The connection.
     pub name: String,

@@ -2,14 +2,17 @@
 
 use semel_model::{EffectId, FlowName, RunId};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::effect::Verdict;
+use crate::schema;
 
 /// Says the same of every doubt of one step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SettleGroup {
     /// The flow.
+    #[schema(value_type = schema::FlowName)]
     pub flow: FlowName,
     /// The step.
     pub step: String,
@@ -26,7 +29,7 @@ pub struct SettleGroup {
 }
 
 /// The doubts of one step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GroupedDoubts {
     /// What they are settled by: it holds while they are these and the verdict is this one.
     pub digest: String,
@@ -42,11 +45,13 @@ pub struct GroupedDoubts {
 }
 
 /// One doubt of a step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GroupedDoubt {
     /// The effect.
+    #[schema(value_type = schema::EffectId)]
     pub effect: EffectId,
     /// Its run.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The attempt in doubt.
     pub attempt: i32,

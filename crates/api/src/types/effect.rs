@@ -5,16 +5,20 @@ use semel_model::effect::EffectState;
 use semel_model::{DuplicateId, EffectId, FlowName, RunId};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::held::HeldDecision;
+use crate::schema;
 
 /// One change to the world.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Effect {
     /// The effect, which is the key that the destination was sent.
     #[serde(rename = "effect")]
+    #[schema(value_type = schema::EffectId)]
     pub id: EffectId,
     /// Its run.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The step's path.
     pub step: String,
@@ -23,6 +27,7 @@ pub struct Effect {
     /// What makes it safe to repeat.
     pub guard: String,
     /// Where it stands.
+    #[schema(value_type = schema::EffectState)]
     pub state: EffectState,
     /// The number of its latest attempt, from 1.
     pub attempt: i32,
@@ -51,7 +56,7 @@ pub struct Effect {
 
 /// What an effect sends, as it was recorded with its intent. Credentials are no part of it, and
 /// links that decide an approval are redacted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Sent {
     /// The connection that it uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,6 +64,7 @@ pub struct Sent {
     /// The key that the destination is sent, where the step has a business key; otherwise it is the
     /// effect itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::EffectId>)]
     pub key: Option<EffectId>,
     /// The method and the address, the statement, the command, or whom it goes to.
     pub what: String,
@@ -71,7 +77,7 @@ pub struct Sent {
 }
 
 /// What an operator did, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Act {
     /// When.
     pub at: Timestamp,
@@ -87,7 +93,7 @@ pub struct Act {
 }
 
 /// Where an effect comes from, as its sender named it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Source {
     /// The flow.
     pub flow: String,
@@ -96,20 +102,23 @@ pub struct Source {
 }
 
 /// Which effects to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EffectFilter {
     /// Only in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::EffectState>)]
     pub state: Option<EffectState>,
     /// Only of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub run: Option<RunId>,
     /// Only those that the destination knows by this identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
     /// Only of the run that this flow has for `key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::FlowName>)]
     pub flow: Option<FlowName>,
     /// The key, with `flow`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +132,7 @@ pub struct EffectFilter {
 }
 
 /// An operator's settlement of an effect in doubt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settle {
     /// What the operator found.
@@ -151,7 +160,7 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D:
 }
 
 /// Has one done effect of an ended run undone, or performed again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EffectReason {
     /// Why, for the audit log.
@@ -159,16 +168,18 @@ pub struct EffectReason {
 }
 
 /// One done effect of an ended run is being undone, or performed again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct EffectReopened {
     /// The effect.
+    #[schema(value_type = schema::EffectId)]
     pub effect: EffectId,
     /// Its run, which continues and then ends as it had ended.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
 }
 
 /// An operator's correction of the result that an operator gave an effect.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Amend {
     /// What later steps read as the step's result.
@@ -182,16 +193,18 @@ pub struct Amend {
 }
 
 /// An effect's result was corrected.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Amended {
     /// The effect.
+    #[schema(value_type = schema::EffectId)]
     pub effect: EffectId,
     /// Its run, which continues.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
 }
 
 /// What an operator found about an effect in doubt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It happened: the run continues after it.
@@ -218,21 +231,24 @@ impl Verdict {
 }
 
 /// A doubt was settled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Settled {
     /// The effect.
+    #[schema(value_type = schema::EffectId)]
     pub effect: EffectId,
     /// How.
     pub verdict: Verdict,
 }
 
 /// Repeats that were stopped at one place with one payload.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Duplicate {
     /// What they are known by; absent for what came too late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::DuplicateId>)]
     pub duplicate: Option<DuplicateId>,
     /// The run that answered.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// Its flow, while its record is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -267,7 +283,7 @@ pub struct Duplicate {
 }
 
 /// A delivery that was older than what was accepted of its object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Late {
     /// The object.
     pub object: String,

@@ -4,11 +4,13 @@ use jiff::Timestamp;
 use semel_model::RunId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::{Approval, ChildRun, Duplicate, Effect, OnceEffect, Run, Wait};
+use crate::schema;
 
 /// Everything that is known under one key. Each list has the newest first, up to a limit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FoundKey {
     /// The key.
     pub key: String,
@@ -50,9 +52,10 @@ impl FoundKey {
 }
 
 /// An item of a list, with the run that has the list.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FoundItem {
     /// The run that has the list.
+    #[schema(value_type = schema::RunId)]
     pub parent: RunId,
     /// The item.
     #[serde(flatten)]
@@ -60,7 +63,7 @@ pub struct FoundItem {
 }
 
 /// An entry of `kv`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Entry {
     /// Its name.
     pub entry: String,
@@ -75,7 +78,7 @@ pub struct Entry {
 }
 
 /// Which entries of `kv` to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntryFilter {
     /// Only those whose name begins so.
@@ -87,7 +90,7 @@ pub struct EntryFilter {
 }
 
 /// Which keys to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyFilter {
     /// The most keys of a page.

@@ -3,11 +3,14 @@
 use jiff::Timestamp;
 use semel_model::FlowName;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
+use super::pause::Pause;
 use super::problem::Diagnostic;
+use crate::schema;
 
 /// A flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Flow {
     /// Its name.
     pub name: String,
@@ -20,6 +23,9 @@ pub struct Flow {
     /// Whether a rehearsal has proven the live release, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<String>,
+    /// Its pause, where it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Pause>,
     /// When the working copy was pushed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft_at: Option<Timestamp>,
@@ -29,7 +35,7 @@ pub struct Flow {
 }
 
 /// A flow with its texts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FlowDetail {
     /// The flow itself.
     #[serde(flatten)]
@@ -42,7 +48,7 @@ pub struct FlowDetail {
 }
 
 /// A frozen copy of a flow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Release {
     /// Its number within the flow.
     pub number: i32,
@@ -58,7 +64,7 @@ pub struct Release {
 }
 
 /// Replaces a flow's working copy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PushFlow {
     /// The flow's text, YAML.
@@ -66,9 +72,10 @@ pub struct PushFlow {
 }
 
 /// A flow's working copy was replaced.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Draft {
     /// The flow.
+    #[schema(value_type = schema::FlowName)]
     pub flow: FlowName,
     /// What the text means but perhaps should not: warnings only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -76,9 +83,10 @@ pub struct Draft {
 }
 
 /// A draft was frozen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Published {
     /// The flow.
+    #[schema(value_type = schema::FlowName)]
     pub flow: FlowName,
     /// The number of the release.
     pub release: i32,
@@ -89,7 +97,7 @@ pub struct Published {
 }
 
 /// Makes a release the one that new runs start on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Promote {
     /// Its number.
@@ -100,9 +108,10 @@ pub struct Promote {
 }
 
 /// A release is live.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Promoted {
     /// The flow.
+    #[schema(value_type = schema::FlowName)]
     pub flow: FlowName,
     /// The number of its live release.
     pub release: i32,

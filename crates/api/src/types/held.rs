@@ -3,9 +3,12 @@
 use jiff::Timestamp;
 use semel_model::{DuplicateId, RunId};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// Gives a held delivery a run of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptAsNew {
     /// The key of that run.
@@ -15,7 +18,7 @@ pub struct AcceptAsNew {
 }
 
 /// Accepts a held delivery as a repeat, or dismisses it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeldReason {
     /// Why, for the audit log.
@@ -23,19 +26,21 @@ pub struct HeldReason {
 }
 
 /// A held delivery was decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DecidedHeld {
     /// The delivery.
+    #[schema(value_type = schema::DuplicateId)]
     pub duplicate: DuplicateId,
     /// `new_key`, `repeat` or `dismissed`.
     pub decision: String,
     /// The run that it has now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub run: Option<RunId>,
 }
 
 /// What an operator decided about a held delivery.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeldDecision {
     /// `new_key`, `repeat` or `dismissed`.
     pub decision: String,
@@ -48,11 +53,12 @@ pub struct HeldDecision {
     pub by: String,
     /// The run that the delivery has now; absent while a run of its own is not made yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub run: Option<RunId>,
 }
 
 /// Which refused deliveries to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RefusedFilter {
     /// Only those of this flow.
@@ -76,7 +82,7 @@ pub struct RefusedFilter {
 }
 
 /// A delivery that was refused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RefusedDelivery {
     /// The flow.
     pub flow: String,

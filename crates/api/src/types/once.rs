@@ -5,17 +5,22 @@ use semel_model::named_effect::OnDoubt;
 use semel_model::{EffectId, HolderId, Label, NamedEffectId, NamedEffectState, RunId, Span};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// Asks for the right to perform an effect.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BeginOnce {
     /// The scope's name; the key is shared by the whole namespace where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Label>)]
     pub scope: Option<Label>,
     /// The key, 1 to 1024 bytes.
     pub key: String,
     /// What the process calls itself, made anew by each. A repeat under it gets the same token.
+    #[schema(value_type = schema::HolderId)]
     pub holder: HolderId,
     /// Host and process, for people.
     pub holder_name: String,
@@ -24,17 +29,20 @@ pub struct BeginOnce {
     pub request: Value,
     /// How long the process may be silent; 60 s by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
     pub lease: Option<Span>,
     /// What it agrees to if it is lost; `ask` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::OnDoubt>)]
     pub on_doubt: Option<OnDoubt>,
     /// How long the effect is remembered once it is done or failed; a year by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
     pub keep: Option<Span>,
 }
 
 /// The right to perform an effect, or what is there.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BegunOnce {
     /// Whether the effect is this process's to perform. Otherwise `effect` says what is there.
     pub first: bool,
@@ -47,15 +55,17 @@ pub struct BegunOnce {
 }
 
 /// A process's hold on an effect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OnceHold {
     /// What every report has to carry.
     pub token: i64,
     /// The key to pass on to the destination.
+    #[schema(value_type = schema::EffectId)]
     pub effect_key: EffectId,
     /// How many intents the name had before.
     pub generation: u32,
     /// How long the process may be silent.
+    #[schema(value_type = schema::Span)]
     pub lease: Span,
     /// When it counts as lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,11 +73,12 @@ pub struct OnceHold {
 }
 
 /// Says that the process still performs the effect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HeartbeatOnce {
     /// The scope's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Label>)]
     pub scope: Option<Label>,
     /// The key.
     pub key: String,
@@ -76,18 +87,19 @@ pub struct HeartbeatOnce {
 }
 
 /// The process may continue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RenewedOnce {
     /// When it counts as lost.
     pub lease_until: Timestamp,
 }
 
 /// It happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FinishOnce {
     /// The scope's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Label>)]
     pub scope: Option<Label>,
     /// The key.
     pub key: String,
@@ -102,11 +114,12 @@ pub struct FinishOnce {
 }
 
 /// It did not happen, or the process cannot say.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FailOnce {
     /// The scope's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Label>)]
     pub scope: Option<Label>,
     /// The key.
     pub key: String,
@@ -124,29 +137,31 @@ pub struct FailOnce {
 }
 
 /// A report is recorded, now or before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReportedOnce {
     /// Always true.
     pub accepted: bool,
 }
 
 /// Asks for an effect by its name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetOnce {
     /// The scope's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Label>)]
     pub scope: Option<Label>,
     /// The key.
     pub key: String,
 }
 
 /// Records what an operator found at the destination of an effect in doubt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SettleOnce {
     /// The scope's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Label>)]
     pub scope: Option<Label>,
     /// The key.
     pub key: String,
@@ -166,11 +181,12 @@ pub struct SettleOnce {
 }
 
 /// Lets a done effect be performed again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RedoOnce {
     /// The scope's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Label>)]
     pub scope: Option<Label>,
     /// The key.
     pub key: String,
@@ -179,23 +195,27 @@ pub struct RedoOnce {
     pub token: Option<i64>,
     /// The key that the destination was sent, as the operator saw it: needed where there is no token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::EffectId>)]
     pub effect_key: Option<EffectId>,
     /// The reason, for the audit log.
     pub reason: String,
 }
 
 /// A named effect as people see it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OnceEffect {
     /// The effect.
+    #[schema(value_type = schema::NamedEffectId)]
     pub id: NamedEffectId,
     /// Its scope: `shared`, `once/NAME`, `flow/NAME` or `flow/NAME/STEP`.
     pub scope: String,
     /// Its key.
     pub key: String,
     /// Its state.
+    #[schema(value_type = schema::NamedEffectState)]
     pub state: NamedEffectState,
     /// The key that the destination is sent.
+    #[schema(value_type = schema::EffectId)]
     pub effect_key: EffectId,
     /// How many intents the name had before.
     pub generation: u32,
@@ -208,15 +228,18 @@ pub struct OnceEffect {
     pub holder_name: Option<String>,
     /// Its latest holder, where that is a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub run: Option<RunId>,
     /// The step of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
     /// What its latest holder agreed to if it is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::OnDoubt>)]
     pub on_doubt: Option<OnDoubt>,
     /// How long its latest holder may be silent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
     pub lease: Option<Span>,
     /// When its holder counts as lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -252,14 +275,16 @@ pub struct OnceEffect {
 }
 
 /// Which named effects to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnceFilter {
     /// Only of this scope, by the name that scripts give it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Label>)]
     pub scope: Option<Label>,
     /// Only in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::NamedEffectState>)]
     pub state: Option<NamedEffectState>,
     /// Where the page before ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,11 +2,13 @@
 
 use semel_model::{RunId, Span};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::code::Code;
+use crate::schema;
 
 /// Why a request was not carried out, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// A URI for the kind of problem; holds the code.
     #[serde(rename = "type")]
@@ -23,9 +25,11 @@ pub struct Problem {
     pub hint: String,
     /// The run that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub run: Option<RunId>,
     /// How long to wait before a retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
     pub retry_in: Option<Span>,
     /// What is wrong with a flow's text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,7 +73,7 @@ impl Problem {
 }
 
 /// One mistake in a flow's text, at its place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Diagnostic {
     /// The kind of mistake; its page is `docs/errors/<code>.md`.
     pub code: String,

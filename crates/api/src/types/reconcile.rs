@@ -3,13 +3,17 @@
 use jiff::Timestamp;
 use semel_model::{FlowName, RunId, Span};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// Asks for a pass that starts now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskReconcile {
     /// How far back it looks; absent: as the flow says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
     pub since: Option<Span>,
     /// Whether it only reports what it would start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -17,9 +21,10 @@ pub struct AskReconcile {
 }
 
 /// A pass was opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AskedReconcile {
     /// The flow.
+    #[schema(value_type = schema::FlowName)]
     pub flow: FlowName,
     /// The pass, by its instant.
     pub nominal: Timestamp,
@@ -28,7 +33,7 @@ pub struct AskedReconcile {
 }
 
 /// Which passes to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PassFilter {
     /// The most passes, or items of a pass.
@@ -37,7 +42,7 @@ pub struct PassFilter {
 }
 
 /// A pass, as far as it came.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReconcilePass {
     /// The flow.
     pub flow: String,
@@ -77,7 +82,7 @@ pub struct ReconcilePass {
 }
 
 /// A pass with the items that are more than known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReconcilePassDetail {
     /// The pass.
     #[serde(flatten)]
@@ -87,7 +92,7 @@ pub struct ReconcilePassDetail {
 }
 
 /// An item that is more than known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PassItem {
     /// `started`, `would_start`, `differing` or `unreadable`.
     pub verdict: String,
@@ -96,6 +101,7 @@ pub struct PassItem {
     pub key: Option<String>,
     /// Its run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub run: Option<RunId>,
     /// What was wrong with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

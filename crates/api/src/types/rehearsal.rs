@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 /// Asks for a rehearsal of a flow's text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AskRehearsal {
     /// The flow's text, YAML.
@@ -24,7 +25,7 @@ pub struct AskRehearsal {
 }
 
 /// A rehearsal, and how far it is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Rehearsal {
     /// The rehearsal.
     pub id: String,

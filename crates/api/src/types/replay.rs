@@ -3,13 +3,16 @@
 use semel_model::RunId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::schema;
 
 pub use semel_model::replay::{
     ChangedField, Forecast, ReplayObstacle, ReplayPreview, StepForecast,
 };
 
 /// Asks what a replay of a run would do.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PreviewReplay {
     /// The number of the release that the next run is on; the live one, when absent.
@@ -28,7 +31,7 @@ pub struct PreviewReplay {
 }
 
 /// Replays a run as its preview showed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
     /// The digest of the preview.
@@ -51,10 +54,12 @@ pub struct Replay {
 }
 
 /// A run was replayed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Replayed {
     /// The next run of its key.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The run that was replayed.
+    #[schema(value_type = schema::RunId)]
     pub last: RunId,
 }

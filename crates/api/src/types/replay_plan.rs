@@ -3,14 +3,17 @@
 use jiff::Timestamp;
 use semel_model::{FlowName, ReplayPlanId, RunId};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::run_status::RunStatus;
+use crate::schema;
 
 /// Freezes which runs are replayed together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanReplay {
     /// The flow.
+    #[schema(value_type = schema::FlowName)]
     pub flow: FlowName,
     /// The state of the runs; `failed`, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,9 +36,10 @@ pub struct PlanReplay {
 }
 
 /// A set of runs that are replayed together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReplayPlan {
     /// The plan.
+    #[schema(value_type = schema::ReplayPlanId)]
     pub plan: ReplayPlanId,
     /// The flow of its runs.
     pub flow: String,
@@ -66,7 +70,7 @@ pub struct ReplayPlan {
 }
 
 /// Runs of a plan with the same preview.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanSummary {
     /// What the preview shows, in short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,9 +83,10 @@ pub struct PlanSummary {
 }
 
 /// A run of a plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedRun {
     /// The run.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// `frozen`, `previewed`, `replayed` or `refused`.
     pub state: String,
@@ -90,6 +95,7 @@ pub struct PlannedRun {
     pub summary: Option<String>,
     /// The run that replays it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub next: Option<RunId>,
     /// Why it is refused, as a stable word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,7 +106,7 @@ pub struct PlannedRun {
 }
 
 /// Which runs of a plan to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedRunFilter {
     /// Only those in this state.
@@ -115,7 +121,7 @@ pub struct PlannedRunFilter {
 }
 
 /// Applies, pauses or stops a plan.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangePlan {
     /// Why, for the audit log.

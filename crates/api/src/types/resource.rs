@@ -3,11 +3,15 @@
 use jiff::Timestamp;
 use semel_model::{ResourceRef, RunId, Span};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// A large output or an upload that is kept by reference.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Resource {
     /// Its name, made from its bytes.
+    #[schema(value_type = schema::ResourceRef)]
     pub resource: ResourceRef,
     /// How many bytes it has.
     pub bytes: u64,
@@ -19,6 +23,7 @@ pub struct Resource {
     pub name: Option<String>,
     /// The run that kept it first; absent where it was uploaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub run: Option<RunId>,
     /// The step that kept it first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,7 +35,7 @@ pub struct Resource {
 }
 
 /// How an uploaded resource is kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UploadResource {
     /// What people call it.
@@ -38,11 +43,12 @@ pub struct UploadResource {
     pub name: Option<String>,
     /// How long it is kept: a week by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
     pub keep: Option<Span>,
 }
 
 /// Which resources to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResourceFilter {
     /// The most resources of one page.

@@ -5,14 +5,17 @@ use semel_model::gate::GateKind;
 use semel_model::{ClaimId, FlowName, RunId, TriggerKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::child_run::ChildRunProgress;
 use super::effect::{Act, Effect};
+use super::pause::Pause;
 use super::run_status::RunStatus;
 use super::wait::Wait;
+use crate::schema;
 
 /// Asks for a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartRun {
     /// What the flow's expressions read as `input`.
@@ -24,13 +27,15 @@ pub struct StartRun {
     pub key: Option<String>,
     /// `manual` when a person asks; `api` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::TriggerKind>)]
     pub trigger: Option<TriggerKind>,
 }
 
 /// The answer to a delivery: the run that answers for its key, first or not.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Started {
     /// The run.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// Its key.
     pub key: String,
@@ -52,10 +57,11 @@ pub struct Started {
 }
 
 /// A run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Run {
     /// The run.
     #[serde(rename = "run")]
+    #[schema(value_type = schema::RunId)]
     pub id: RunId,
     /// Its flow.
     pub flow: String,
@@ -84,11 +90,12 @@ pub struct Run {
     pub cancelling: bool,
     /// Its parent run, where it is an item or a branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub parent: Option<RunId>,
 }
 
 /// A run with all that happened to it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunDetail {
     /// The run itself.
     #[serde(flatten)]
@@ -96,6 +103,9 @@ pub struct RunDetail {
     /// Where it waits before its first step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<AtGate>,
+    /// The pause that it sleeps for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Pause>,
     /// The business key that it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for_key: Option<BehindKey>,
@@ -114,7 +124,7 @@ pub struct RunDetail {
 }
 
 /// A run that waits until another holder of its step's business key is done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BehindKey {
     /// The step's path.
     pub step: String,
@@ -124,6 +134,7 @@ pub struct BehindKey {
     pub key: String,
     /// The run that has it; absent where a script has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub behind: Option<RunId>,
     /// The state of that run: where it is stopped, an operator has to act on it first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,14 +148,16 @@ pub struct BehindKey {
 }
 
 /// A run that waits at a gate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AtGate {
     /// What holds it up: `order`, `overlap` or `limit`.
+    #[schema(value_type = schema::GateKind)]
     pub gate: GateKind,
     /// Its place there: `waiting`, `debouncing`, `granted`, `joining` or `dropped`.
     pub place: String,
     /// The run that holds the gate, or that it joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub behind: Option<RunId>,
     /// How many are before it in line; a thousand stand for more.
     pub ahead: i64,
@@ -154,7 +167,7 @@ pub struct AtGate {
 }
 
 /// What happened to a run in one commit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JournalLine {
     /// Its number, from 1 and without a gap.
     pub seq: i32,
@@ -165,22 +178,24 @@ pub struct JournalLine {
 }
 
 /// One event of a run's journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct JournalEvent {
     /// What happened, in one sentence for people.
     #[serde(default)]
     pub summary: String,
     /// What happened, for programs: the event's name under `event`, and what belongs to it.
     #[serde(flatten)]
+    #[schema(value_type = schema::AnyObject)]
     pub event: Value,
 }
 
 /// Which runs to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunFilter {
     /// Only of this flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::FlowName>)]
     pub flow: Option<FlowName>,
     /// Only those in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,7 +212,7 @@ pub struct RunFilter {
 }
 
 /// Resumes a run that failed or needs review.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Resume {
     /// Why, for the audit log.
@@ -209,16 +224,17 @@ pub struct Resume {
 }
 
 /// A run was resumed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Resumed {
     /// The run.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// Always true.
     pub resumed: bool,
 }
 
 /// Asks for a run's end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cancel {
     /// Why, for the audit log.
@@ -226,24 +242,28 @@ pub struct Cancel {
 }
 
 /// A run's end was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cancelled {
     /// The run; it ends at its next commit.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// Always true.
     pub cancelling: bool,
 }
 
 /// What is known of a key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct KeyInfo {
     /// The flow whose key it is.
+    #[schema(value_type = schema::FlowName)]
     pub flow: FlowName,
     /// The key.
     pub key: String,
     /// Semel's hold on it.
+    #[schema(value_type = schema::ClaimId)]
     pub claim: ClaimId,
     /// The run that answers for it.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The state of that run, while its record is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -255,7 +275,7 @@ pub struct KeyInfo {
 }
 
 /// Frees a key, so that the next delivery makes a new run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DropKey {
     /// Why, for the audit log.
@@ -267,12 +287,14 @@ pub struct DropKey {
 }
 
 /// A key was freed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Dropped {
     /// The flow whose key it was.
+    #[schema(value_type = schema::FlowName)]
     pub flow: FlowName,
     /// The key.
     pub key: String,
     /// The run that answered for it.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
 }

@@ -5,10 +5,13 @@ use std::str::FromStr;
 
 use semel_model::run::RunState;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The state of a run in one word. *Active* stands for four words where the server did not read the
 /// queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     /// Queued, running, waiting or retrying; the server did not look which.

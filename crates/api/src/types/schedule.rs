@@ -3,11 +3,15 @@
 use jiff::Timestamp;
 use semel_model::{FlowName, RunId};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// The schedule of a flow's live release.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Schedule {
     /// The flow.
+    #[schema(value_type = schema::FlowName)]
     pub flow: FlowName,
     /// The number of the live release.
     pub release: i32,
@@ -35,7 +39,7 @@ pub struct Schedule {
 }
 
 /// The decision about an instant, or about several that were skipped together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tick {
     /// The instant; the first of several.
     pub nominal: Timestamp,
@@ -51,6 +55,7 @@ pub struct Tick {
     pub reason: Option<String>,
     /// Its run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub run: Option<RunId>,
     /// Who fired it by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +65,7 @@ pub struct Tick {
 }
 
 /// Whether an instant has a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TickVerdict {
     /// It has one.
@@ -81,7 +86,7 @@ impl TickVerdict {
 }
 
 /// Which ticks to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TickFilter {
     /// The most ticks of one page.
@@ -93,7 +98,7 @@ pub struct TickFilter {
 }
 
 /// Which instants to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InstantFilter {
     /// How many.
@@ -105,7 +110,7 @@ pub struct InstantFilter {
 }
 
 /// An instant that a schedule names.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Instant {
     /// The instant.
     pub at: Timestamp,
@@ -114,7 +119,7 @@ pub struct Instant {
 }
 
 /// Pauses or resumes a schedule.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseSchedule {
     /// Why, for the audit log.
@@ -123,9 +128,10 @@ pub struct PauseSchedule {
 }
 
 /// A schedule was paused or resumed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PausedSchedule {
     /// The flow.
+    #[schema(value_type = schema::FlowName)]
     pub flow: FlowName,
     /// Whether it is paused now.
     pub paused: bool,
@@ -134,7 +140,7 @@ pub struct PausedSchedule {
 }
 
 /// Fires an instant by hand.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FireSchedule {
     /// An instant that the schedule names; absent: now, under the request's key.
@@ -143,14 +149,16 @@ pub struct FireSchedule {
 }
 
 /// An instant was fired by hand.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FiredSchedule {
     /// The flow.
+    #[schema(value_type = schema::FlowName)]
     pub flow: FlowName,
     /// The instant, where the schedule names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nominal: Option<Timestamp>,
     /// Its run.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The run's key.
     pub key: String,

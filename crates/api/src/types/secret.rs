@@ -3,10 +3,13 @@
 use jiff::Timestamp;
 use semel_model::{SecretText, Span};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
+use crate::schema;
+
 /// What is known of a secret. Its text is not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Secret {
     /// What connections and triggers call it.
     pub name: String,
@@ -23,13 +26,15 @@ pub struct Secret {
 }
 
 /// Sets a secret. It can be read and cannot be printed, so that it goes one way.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetSecret {
     /// The text.
+    #[schema(value_type = schema::SecretText)]
     pub value: SecretText,
     /// How long the previous text still verifies deliveries; a day by default.
     #[serde(default)]
+    #[schema(value_type = Option<schema::Span>)]
     pub overlap: Option<Span>,
 }
 
@@ -51,7 +56,7 @@ impl SetSecret {
 }
 
 /// A secret was set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SecretSet {
     /// What connections and triggers call it.
     pub name: String,
@@ -62,7 +67,7 @@ pub struct SecretSet {
 }
 
 /// A secret was removed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeletedSecret {
     /// What connections and triggers called it.
     pub name: String,
@@ -72,7 +77,7 @@ pub struct DeletedSecret {
 }
 
 /// The secrets of a namespace were encrypted with a new key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Rotated {
     /// How many texts there were.
     pub secrets: usize,

@@ -3,11 +3,13 @@
 use jiff::Timestamp;
 use semel_model::EffectId;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::Change;
+use crate::schema;
 
 /// A subscription, as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Subscription {
     /// What its owner calls it.
     pub name: String,
@@ -22,7 +24,7 @@ pub struct Subscription {
 }
 
 /// Stores a subscription. The same again is no change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutSubscription {
     /// The event; a trailing `.*` takes all that begin so.
@@ -35,7 +37,7 @@ pub struct PutSubscription {
 }
 
 /// A subscription was stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeptSubscription {
     /// What its owner calls it.
     pub name: String,
@@ -44,7 +46,7 @@ pub struct KeptSubscription {
 }
 
 /// A subscription was removed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeletedSubscription {
     /// What its owner called it.
     pub name: String,
@@ -53,7 +55,7 @@ pub struct DeletedSubscription {
 }
 
 /// The state of a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryState {
     /// It is tried until the receiver takes it.
@@ -77,9 +79,10 @@ impl DeliveryState {
 }
 
 /// The delivery of one event to one subscription.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Delivery {
     /// The event's identity: the id that every attempt carries.
+    #[schema(value_type = schema::EffectId)]
     pub id: EffectId,
     /// The event.
     pub event: String,
@@ -103,7 +106,7 @@ pub struct Delivery {
 }
 
 /// Which deliveries to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeliveryFilter {
     /// Only in this state.
@@ -118,10 +121,11 @@ pub struct DeliveryFilter {
 }
 
 /// A delivery is tried again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RetriedDelivery {
     /// The subscription.
     pub subscription: String,
     /// The event's identity.
+    #[schema(value_type = schema::EffectId)]
     pub id: EffectId,
 }

@@ -5,9 +5,12 @@ use semel_model::task::TaskState;
 use semel_model::{EffectId, RunId, Span};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// Asks for work.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimTasks {
     /// The queue.
@@ -17,30 +20,35 @@ pub struct ClaimTasks {
     pub max: Option<u16>,
     /// How long to wait for work where there is none, up to 20 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
     pub wait: Option<Span>,
     /// What the worker calls itself, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
     /// How long the worker may be silent; as the step says by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
     pub lease: Option<Span>,
 }
 
 /// What there was to do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimedTasks {
     /// The tasks; none where none came in time.
     pub tasks: Vec<ClaimedTask>,
 }
 
 /// A task that a worker holds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClaimedTask {
     /// The task.
+    #[schema(value_type = schema::EffectId)]
     pub task: EffectId,
     /// The effect's key, the same on every attempt: to pass on to a destination that honours keys.
+    #[schema(value_type = schema::EffectId)]
     pub key: EffectId,
     /// Its run.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The step's path.
     pub step: String,
@@ -51,6 +59,7 @@ pub struct ClaimedTask {
     /// What every heartbeat and answer has to carry.
     pub token: i64,
     /// How long the worker may be silent.
+    #[schema(value_type = schema::Span)]
     pub lease: Span,
     /// When it counts as lost.
     pub lease_until: Timestamp,
@@ -62,20 +71,22 @@ pub struct ClaimedTask {
 }
 
 /// Renews the worker's lease.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenewTask {
     /// The token of the claim.
     pub token: i64,
     /// How long the worker may be silent; as the step says by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
     pub lease: Option<Span>,
 }
 
 /// The worker may continue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RenewedTask {
     /// The task.
+    #[schema(value_type = schema::EffectId)]
     pub task: EffectId,
     /// When the worker counts as lost.
     pub lease_until: Timestamp,
@@ -84,7 +95,7 @@ pub struct RenewedTask {
 }
 
 /// It is done.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompleteTask {
     /// The token of the claim.
@@ -95,7 +106,7 @@ pub struct CompleteTask {
 }
 
 /// It did not happen, or the worker cannot say.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FailTask {
     /// The token of the claim.
@@ -113,6 +124,7 @@ pub struct FailTask {
     pub retryable: bool,
     /// How long to wait before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
     pub retry_after: Option<Span>,
     /// Whether it may have happened: the step's guard then settles it.
     #[serde(default)]
@@ -120,28 +132,33 @@ pub struct FailTask {
 }
 
 /// An answer is recorded, now or before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AnsweredTask {
     /// The task.
+    #[schema(value_type = schema::EffectId)]
     pub task: EffectId,
     /// The run that continues.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// Always true.
     pub accepted: bool,
 }
 
 /// A task as people see it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Task {
     /// The task, which is the effect.
+    #[schema(value_type = schema::EffectId)]
     pub task: EffectId,
     /// Its run.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The queue.
     pub queue: String,
     /// The step's path.
     pub step: String,
     /// Its state.
+    #[schema(value_type = schema::TaskState)]
     pub state: TaskState,
     /// The number of the latest attempt.
     pub attempt: i32,
@@ -167,7 +184,7 @@ pub struct Task {
 }
 
 /// Which tasks to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskFilter {
     /// Only of this queue.
@@ -175,9 +192,11 @@ pub struct TaskFilter {
     pub queue: Option<String>,
     /// Only of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
     pub run: Option<RunId>,
     /// Only in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::TaskState>)]
     pub state: Option<TaskState>,
     /// Ended ones too.
     #[serde(default)]

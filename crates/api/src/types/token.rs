@@ -3,18 +3,27 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use semel_model::{Right, Rights, Span, TokenId};
+use semel_model::{Right, Rights, Role, Span, TokenId};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// A token, as it is kept: without its secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Token {
     /// What it is known by. `token` is the text that a client presents, and is shown only once.
+    #[schema(value_type = schema::TokenId)]
     pub id: TokenId,
     /// What its owner calls it.
     pub name: String,
+    /// The role that it was made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Role>)]
+    pub role: Option<Role>,
     /// What it may do.
     #[serde(default)]
+    #[schema(value_type = schema::Rights)]
     pub rights: Rights,
     /// The groups that its owner belongs to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -23,30 +32,40 @@ pub struct Token {
     pub created_at: Timestamp,
     /// When it stops working.
     pub expires_at: Timestamp,
+    /// When it was last used, to the minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<Timestamp>,
     /// When an operator revoked it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
 }
 
 /// Creates a token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
     /// What its owner calls it: its holder is known by this name, to approvals too.
     pub name: String,
-    /// What it may do: at least one right, and none that the caller lacks.
+    /// What its holder is; gives the rights of that role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Role>)]
+    pub role: Option<Role>,
+    /// What it may do besides what its role gives: without a role at least one right, and none that
+    /// the caller lacks.
     #[serde(default)]
+    #[schema(value_type = Vec<schema::Right>)]
     pub rights: Vec<Right>,
     /// The groups that its owner belongs to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
     /// How long it works; 90 days by default, at most 365.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
     pub lifetime: Option<Span>,
 }
 
 /// A token was created.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedToken {
     /// The token itself, for its holder: it is stored nowhere.
     pub token: String,
@@ -64,7 +83,7 @@ impl fmt::Debug for CreatedToken {
 }
 
 /// Revokes a token.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RevokeToken {
     /// Why, for the audit record.
@@ -73,7 +92,7 @@ pub struct RevokeToken {
 }
 
 /// Which tokens to list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenFilter {
     /// Whether to list those as well that no longer work.
@@ -97,10 +116,12 @@ mod tests {
         let kept = Token {
             id: "tok_00000000000000000000000000000000".parse().unwrap(),
             name: "ci".to_owned(),
+            role: None,
             rights: Right::Start.into(),
             groups: Vec::new(),
             created_at: at,
             expires_at: at,
+            last_used_at: None,
             revoked_at: None,
         };
         let token = "semel_hush".to_owned();

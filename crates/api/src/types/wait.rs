@@ -4,14 +4,19 @@ use jiff::Timestamp;
 use semel_model::{RunId, WaitId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::schema;
 
 /// A pause of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Wait {
     /// The wait.
     #[serde(rename = "wait")]
+    #[schema(value_type = schema::WaitId)]
     pub id: WaitId,
     /// Its run.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The step's path; absent while only its callback has come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,7 +38,7 @@ pub struct Wait {
 }
 
 /// Completes a wait in place of its callback.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompleteWait {
     /// What the flow reads as the wait's result.
@@ -42,11 +47,13 @@ pub struct CompleteWait {
 }
 
 /// A callback was accepted, now or before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Called {
     /// The run that waited.
+    #[schema(value_type = schema::RunId)]
     pub run: RunId,
     /// The wait.
+    #[schema(value_type = schema::WaitId)]
     pub wait: WaitId,
     /// Always true.
     pub accepted: bool,

@@ -4,8 +4,10 @@ mod create;
 mod delete;
 mod describe;
 mod list;
+mod pause;
 mod prepare;
 mod presets;
+mod resume;
 mod show;
 mod test;
 
@@ -16,7 +18,7 @@ use crate::context::Context;
 use crate::outcome::Outcome;
 use crate::text::printable;
 
-/// Create, list, test and delete connections to destinations.
+/// Create, list, test, pause, resume and delete connections to destinations.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Example, from nothing to a payment provider:
   semel connection create stripe --preset stripe --secret stripe_key
@@ -26,6 +28,8 @@ pub(crate) enum Command {
     Create(Box<create::Arguments>),
     List(list::Arguments),
     Show(show::Arguments),
+    Pause(pause::Arguments),
+    Resume(resume::Arguments),
     Test(test::Arguments),
     Prepare(prepare::Arguments),
     Delete(delete::Arguments),
@@ -37,6 +41,8 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
         Command::Create(arguments) => create::run(ctx, arguments).await,
         Command::List(arguments) => list::run(ctx, arguments).await,
         Command::Show(arguments) => show::run(ctx, arguments).await,
+        Command::Pause(arguments) => pause::run(ctx, arguments).await,
+        Command::Resume(arguments) => resume::run(ctx, arguments).await,
         Command::Test(arguments) => test::run(ctx, arguments).await,
         Command::Prepare(arguments) => prepare::run(ctx, arguments).await,
         Command::Delete(arguments) => delete::run(ctx, arguments).await,

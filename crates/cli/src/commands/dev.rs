@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use semel_engine::{Options, Secret};
 use semel_postgres::{ClusterError, FindError, PrivateCluster};
 use semel_rehearse::Rehearsals;
-use semel_store::{Cell, CellOptions, flows};
+use semel_store::audit::AuditEntry;
+use semel_store::{Cell, CellOptions, alerts, namespaces};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -112,7 +113,12 @@ async fn start(
     let address = cluster.address();
     let cell = service::connect(&address, CellOptions::default()).await?;
     super::migrate::apply(&cell).await?;
-    let namespace_id = flows::ensure_namespace(cell.home(), &access::namespace()?)
+    let namespace_id = namespaces::ensure(cell.home(), &access::namespace()?)
+        .await
+        .map_err(|error| Problem::local(chain(&error)))?;
+    // Printed by the server as lines, unless it is set where they go.
+    let act = AuditEntry::new(namespace_id, "dev", "alert.set", "log");
+    alerts::ensure_printed(cell.home(), namespace_id, &act)
         .await
         .map_err(|error| Problem::local(chain(&error)))?;
     keep_token(folder, &cell).await?;
@@ -144,7 +150,13 @@ async fn live(
     let rehearsals = Rehearsals::new(world.service.engine().clone());
     let mut watch = Watch::new(ctx.config.directory(), world.namespace_id, rehearsals);
     watch.look(world.service.engine()).await;
-    let ready = greeting::of(&world.url, folder.path(), watch.flows(), ctx.style);
+    let console = console(folder, &world.url).await;
+    let place = greeting::Place {
+        url: &world.url,
+        console: console.as_deref(),
+        folder: folder.path(),
+    };
+    let ready = greeting::of(&place, watch.flows(), ctx.style);
     match ctx.reader {
         Reader::Person => output::data(&ready.text),
         Reader::Program => output::data(&ready.envelope()),
@@ -170,6 +182,13 @@ async fn live(
     }
     output::note("stopping …");
     world.service.stop(STOP_BOUND).await
+}
+
+/// The address that opens the console, once.
+async fn console(folder: &Folder, url: &str) -> Option<String> {
+    let client = semel_api::Client::new(url, &folder.read("token")?).ok()?;
+    let code = client.make_sign_in_code().await.ok()?;
+    Some(super::open::address(&client, &code, None))
 }
 
 /// How often the database was started again.

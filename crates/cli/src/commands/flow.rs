@@ -3,9 +3,11 @@
 mod diff;
 mod fmt;
 mod list;
+mod pause;
 mod promote;
 mod publish;
 mod push;
+mod resume;
 mod schema;
 mod show;
 mod r#try;
@@ -13,7 +15,7 @@ mod r#try;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 
-/// Format, try, push, publish, promote, list, show and compare flows.
+/// Format, try, push, publish, promote, list, show, compare, pause and resume flows.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Example, from a file to a live release:
   semel flow push greet.flow.yaml
@@ -25,6 +27,8 @@ pub(crate) enum Command {
     Promote(promote::Arguments),
     List(list::Arguments),
     Show(show::Arguments),
+    Pause(pause::Arguments),
+    Resume(resume::Arguments),
     Diff(diff::Arguments),
     Try(r#try::Arguments),
     Fmt(fmt::Arguments),
@@ -38,6 +42,8 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
         Command::Promote(arguments) => promote::run(ctx, arguments).await,
         Command::List(arguments) => list::run(ctx, arguments).await,
         Command::Show(arguments) => show::run(ctx, arguments).await,
+        Command::Pause(arguments) => pause::run(ctx, arguments).await,
+        Command::Resume(arguments) => resume::run(ctx, arguments).await,
         Command::Diff(arguments) => diff::run(ctx, arguments).await,
         Command::Try(arguments) => r#try::run(ctx, arguments).await,
         Command::Fmt(arguments) => fmt::run(arguments),

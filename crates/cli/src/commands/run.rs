@@ -2,7 +2,9 @@
 
 mod cancel;
 mod items;
+mod job;
 mod list;
+mod many;
 mod person;
 mod replay;
 mod resume;
@@ -32,6 +34,7 @@ pub(crate) enum Command {
     Items(items::Arguments),
     Cancel(cancel::Arguments),
     Resume(resume::Arguments),
+    Job(job::Arguments),
     Replay(replay::Arguments),
 }
 
@@ -44,6 +47,7 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
         Command::Items(arguments) => items::run(ctx, arguments).await,
         Command::Cancel(arguments) => cancel::run(ctx, arguments).await,
         Command::Resume(arguments) => resume::run(ctx, arguments).await,
+        Command::Job(arguments) => job::run(ctx, arguments).await,
         Command::Replay(arguments) => replay::run(ctx, arguments).await,
     }
 }

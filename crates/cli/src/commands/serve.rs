@@ -88,7 +88,7 @@ pub(crate) struct Arguments {
     /// How many deliveries a second each hook accepts; 0 is no limit [default: 50].
     #[arg(long, value_name = "COUNT")]
     hook_rate: Option<String>,
-    /// Promote only releases with a passing rehearsal: true or false [default: false].
+    /// Promote only releases with a passing rehearsal: true or false [default: true].
     #[arg(long, value_name = "BOOL")]
     require_rehearsal: Option<String>,
     /// Where health and metrics are served without a token, e.g. 127.0.0.1:7172 [env:
@@ -172,7 +172,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .map_or_else(|| format!("http://{address}"), |setting| setting.value);
     let mut limits = limits(ctx, arguments.hook_rate.as_deref())?;
     let required = arguments.require_rehearsal.as_deref();
-    limits.require_rehearsal = read(ctx, Key::RequireRehearsal, required)?.unwrap_or(false);
+    limits.require_rehearsal = read(ctx, Key::RequireRehearsal, required)?.unwrap_or(true);
     let per_source = arguments.source_connections.as_deref();
     if let Some(most) = read(ctx, Key::SourceConnections, per_source)? {
         limits.connections_per_source = most;

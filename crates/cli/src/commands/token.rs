@@ -18,8 +18,8 @@ use crate::context::Context;
 /// Create, list and revoke API tokens.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
-  semel token create ci --right write --right promote --right read
-  semel token create ada --right read,payload,approve --group finance
+  semel token create ci --role editor --right promote
+  semel token create ada --role approver --group finance
   semel token list
   semel token revoke tok_… --reason 'the laptop was lost'")]
 pub(crate) enum Command {
@@ -51,10 +51,12 @@ fn view(token: TokenView) -> semel_api::types::Token {
     semel_api::types::Token {
         id: token.id,
         name: token.name,
+        role: token.role,
         rights: token.rights,
         groups: token.groups,
         created_at: token.created_at,
         expires_at: token.expires_at,
+        last_used_at: token.last_used_at,
         revoked_at: token.revoked_at,
     }
 }

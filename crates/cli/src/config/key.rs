@@ -174,7 +174,7 @@ impl Key {
             Self::S3Secret => Facts::new("serve.s3_secret_key", "SEMEL_S3_SECRET_KEY").secret(),
             Self::HookRate => Facts::new("serve.hook_rate", "SEMEL_HOOK_RATE").default("50"),
             Self::RequireRehearsal => {
-                Facts::new("serve.require_rehearsal", "SEMEL_REQUIRE_REHEARSAL").default("false")
+                Facts::new("serve.require_rehearsal", "SEMEL_REQUIRE_REHEARSAL").default("true")
             }
             Self::AdminListen => Facts::new("serve.admin_listen", "SEMEL_ADMIN_LISTEN"),
             Self::SourceConnections => {

@@ -50,6 +50,9 @@ pub(crate) fn detail(detail: &RunDetail, extent: Extent, style: Style) -> String
     if let Some(gate) = &detail.gate {
         parts[0].push_str(&format!("\n  waits     {}", at_gate(gate)));
     }
+    if let Some(pause) = &detail.paused {
+        parts[0].push_str(&format!("\n  paused    {}", super::pause::tell(pause)));
+    }
     if let Some(waits) = &detail.waits_for_key {
         let text = printable(&behind_key(waits));
         parts[0].push_str(&format!("\n  waits     {text}"));

@@ -72,6 +72,7 @@ const fn tone(event: &Event) -> Tone {
         | Event::ApprovalOpened { .. }
         | Event::ApprovalTold { .. }
         | Event::Resumed { .. }
+        | Event::Deferred(_)
         | Event::OperatorStep(_)
         | Event::Amended(_) => Tone::Plain,
     }

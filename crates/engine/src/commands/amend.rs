@@ -256,6 +256,7 @@ fn acted(event: &Event) -> Option<&str> {
         | Event::ApprovalElapsed { .. }
         | Event::Stopped { .. }
         | Event::Resumed { .. }
+        | Event::Deferred(_)
         | Event::OperatorStep(_)
         | Event::Amended(_)
         | Event::Ended { .. } => None,

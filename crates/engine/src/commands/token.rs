@@ -175,13 +175,14 @@ impl Runtime {
 }
 
 /// Whether a stored token is the one that is asked for again.
-fn is_same(stored: &TokenView, asked: &NewToken<'_>) -> bool {
+pub(crate) fn is_same(stored: &TokenView, asked: &NewToken<'_>) -> bool {
     let lifetime = stored.expires_at.as_millisecond() - stored.created_at.as_millisecond();
     let asked_for = i64::try_from(asked.lifetime.as_millis()).unwrap_or(i64::MAX);
     stored.name == asked.name
         && stored.digest == asked.digest
         && stored.groups == asked.groups
         && stored.rights == asked.rights
+        && stored.role == asked.role
         && lifetime.abs_diff(asked_for) <= LIFETIME_TOLERANCE_MS.unsigned_abs()
 }
 
@@ -196,6 +197,17 @@ pub fn validate_token(token: &NewToken<'_>) -> Result<(), String> {
             "a token has at least one right: {}",
             semel_model::Right::list()
         ));
+    }
+    if let Some(role) = token.role {
+        let beyond = token
+            .rights
+            .without(role.rights())
+            .without(role.grantable());
+        if !beyond.is_empty() {
+            return Err(format!(
+                "the role `{role}` does not go with {beyond}: name every right, and no role"
+            ));
+        }
     }
     validate_name("name", token.name)?;
     if token.groups.len() > GROUPS_MAX {
@@ -225,7 +237,7 @@ fn validate_name(what: &str, name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use semel_model::Right;
+    use semel_model::{Right, Role};
 
     use super::*;
 
@@ -236,6 +248,7 @@ mod tests {
             digest: &[0; 32],
             lifetime: Span::from_secs(86_400),
             groups,
+            role: None,
             rights: Right::Read.into(),
         }
     }
@@ -251,6 +264,24 @@ mod tests {
 
         assert!(said.contains("read, payload, start"), "{said}");
         assert_eq!(validate_token(&asked("ci", &[])), Ok(()));
+    }
+
+    #[test]
+    fn a_role_takes_only_the_rights_that_go_with_it() {
+        let made = |role: Role, more: Right| {
+            let rights = role.rights().iter().chain([more]).collect();
+            let role = Some(role);
+            validate_token(&NewToken {
+                role,
+                rights,
+                ..asked("ada", &[])
+            })
+        };
+
+        assert_eq!(made(Role::Operator, Right::Settle), Ok(()));
+        assert_eq!(made(Role::Admin, Right::Override), Ok(()));
+        let said = made(Role::Viewer, Right::Admin).unwrap_err();
+        assert!(said.contains("`viewer` does not go with admin"), "{said}");
     }
 
     #[test]

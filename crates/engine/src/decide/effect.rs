@@ -21,7 +21,13 @@ pub(super) fn go_on(
     step: &Step,
     pending: &PendingEffect,
 ) -> Next {
+    let pauses = context.pauses;
+    let paused = || pauses.flow().map(NextAction::Pause).map(Next::Act);
     let again = |licence| {
+        let connection = pending.request.connection();
+        if let Some(pause) = pauses.flow().or_else(|| pauses.connection(connection)) {
+            return Next::Act(NextAction::Pause(pause));
+        }
         if let Some(begin) = named::before_attempt(state, step, pending) {
             return Next::Act(begin);
         }
@@ -97,7 +103,9 @@ pub(super) fn go_on(
                 }
                 (None, Some(DoubtPlan::Repeat { at, .. })) => sleep(*at, true),
                 (None, Some(DoubtPlan::Probe { at, .. })) if context.now < *at => sleep(*at, true),
-                (None, Some(DoubtPlan::Probe { .. })) => probe(state, context, step),
+                (None, Some(DoubtPlan::Probe { .. })) => {
+                    paused().unwrap_or_else(|| probe(state, context, step))
+                }
                 (None, Some(DoubtPlan::Review) | None) => {
                     let doubt = &effect.state().doubt;
                     let fault = Fault::passing(doubt.code.clone(), doubt.message.clone());

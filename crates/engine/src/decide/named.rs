@@ -69,6 +69,9 @@ pub(super) fn begin(
     if let Some(fault) = storable::find_fault(&request) {
         return Ok(Next::Event(broken_by(step, fault)));
     }
+    if let Some(pause) = context.pauses.connection(request.connection()) {
+        return Ok(Next::Act(NextAction::Pause(pause)));
+    }
     Ok(Next::Act(NextAction::BeginNamed(Box::new(NameRequest {
         step: step.id.to_string(),
         scope: named.scope.stored(&context.flow.name, &step.id),

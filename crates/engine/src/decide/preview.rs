@@ -205,6 +205,7 @@ impl<'a> Walk<'a> {
             | NextAction::Change(_)
             | NextAction::Probe(_)
             | NextAction::Sleep { .. }
+            | NextAction::Pause(_)
             | NextAction::Fan
             | NextAction::End(_) => false,
         }

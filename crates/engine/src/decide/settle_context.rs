@@ -21,6 +21,7 @@ pub fn settle_context<'a>(
         window: pending.window,
         held_back: pending.held_back,
         since: pending.since,
+        deferred: pending.deferred,
         landed_by: context.landing.over(pending, connection, context.now),
         final_refusals: connection.map_or(KEY_REFUSALS, Connection::final_refusals),
         now: context.now,

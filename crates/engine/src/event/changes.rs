@@ -4,6 +4,7 @@ use semel_flow::{Flow, Step};
 use semel_model::effect::EffectState;
 use semel_model::run;
 use semel_model::{EffectId, Guard};
+use semel_store::alerts::RaisedAlert;
 use semel_store::approvals::ApprovalChange;
 use semel_store::journal::{EffectChange, RecordChange, WaitChange};
 use semel_store::named_effects::NameNotice;
@@ -24,6 +25,8 @@ pub struct RowChanges {
     pub approvals: Vec<ApprovalChange>,
     /// What named effects are told.
     pub notices: Vec<NameNotice>,
+    /// What people must learn of.
+    pub alerts: Vec<RaisedAlert>,
     /// Of the run's record.
     pub record: Option<RecordChange>,
 }
@@ -122,6 +125,7 @@ impl RowChanges {
             && self.tasks.is_empty()
             && self.approvals.is_empty()
             && self.notices.is_empty()
+            && self.alerts.is_empty()
             && self.record.is_none()
     }
 
@@ -135,6 +139,7 @@ impl RowChanges {
         self.tasks.extend(later.tasks);
         self.approvals.extend(later.approvals);
         self.notices.extend(later.notices);
+        self.alerts.extend(later.alerts);
         if later.record.is_some() {
             self.record = later.record;
         }

@@ -3,7 +3,8 @@
 use semel_model::event::Event;
 
 use super::{
-    approval, children, earlier, effect, gate, lifecycle, named, operator_step, step, wait,
+    approval, children, deferred, earlier, effect, gate, lifecycle, named, operator_step, step,
+    wait,
 };
 
 /// What a timeline says of an event: one sentence, in plain words. Text from outside is not
@@ -19,6 +20,7 @@ pub fn describe(event: &Event) -> String {
         Event::Undoing { fault } => lifecycle::describe_undoing(fault),
         Event::Stopped { reason, fault } => lifecycle::describe_stopped(*reason, fault),
         Event::Resumed { by, reason, .. } => lifecycle::describe_resumed(by.as_deref(), reason),
+        Event::Deferred(deferral) => deferred::describe(*deferral),
         Event::OperatorStep(asked) => operator_step::describe(asked),
         Event::Amended(amended) => lifecycle::describe_amended(&amended.step, &amended.result),
         Event::Ended {

@@ -30,5 +30,6 @@ pub(super) fn acknowledge(runtime: &Arc<Runtime>, mut delivery: Delivery) -> Acc
         fault: None,
         accepted_at: runtime.clock.now(),
         follows: None,
+        undecided: false,
     }
 }

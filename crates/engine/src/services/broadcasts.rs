@@ -24,6 +24,7 @@ use crate::decide::{DecideContext, scope};
 use crate::external_result::ExternalResult;
 use crate::ingest::callback::CallbackError;
 use crate::metrics::Metrics;
+use crate::pauses::RunPauses;
 use crate::runtime::Runtime;
 use crate::turn::parent_state::{self, Unread};
 
@@ -255,6 +256,7 @@ impl Runtime {
             late_responses: &[],
             outside: &ExternalResult::Nothing,
             looked: None,
+            pauses: RunPauses::default(),
         };
         let scope: Scope<'_> = scope(&state, &context).with("event", data);
         // A condition that cannot be worked out on this event is not met by it.

@@ -1,5 +1,5 @@
 //! Cache refresh: brings what this process caches of the configuration up to date: releases,
-//! connections and secrets.
+//! connections, secrets and what is paused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::service::{Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
-/// Reloads the catalogue and the vault after a change.
+/// Reloads the catalogue, the vault and what is paused after a change.
 pub(super) struct CacheRefresh {
     runtime: Arc<Runtime>,
     pace: Pace,
@@ -37,7 +37,9 @@ impl Service for CacheRefresh {
     async fn pass(&mut self) -> Result<Duration, PassError> {
         let releases = self.runtime.catalogue.refresh().await;
         // Even if releases could not be read.
-        self.runtime.vault.refresh().await?;
+        let vault = self.runtime.vault.refresh().await;
+        self.runtime.pauses.refresh().await?;
+        vault?;
         releases?;
         Ok(self.pace.interval)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_store::{
-    ReadError, llm_answers, reconcile_passes, refused_deliveries, retention, schedules,
+    ReadError, alerts, llm_answers, reconcile_passes, refused_deliveries, retention, schedules,
     webhook_deliveries,
 };
 
@@ -86,6 +86,7 @@ impl Service for Retention {
     async fn pass(&mut self) -> Result<Duration, PassError> {
         retention::sweep(self.runtime.cell.every()).await?;
         llm_answers::forget(self.runtime.cell.every()).await?;
+        alerts::forget(self.runtime.cell.home()).await?;
         self.delete_deliveries().await?;
         self.delete_ticks().await?;
         self.delete_passes().await?;

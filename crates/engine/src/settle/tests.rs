@@ -40,6 +40,7 @@ fn context(step: &Step, held_back: u32) -> SettleContext<'_> {
         final_refusals: KEY_REFUSALS,
         now: Timestamp::UNIX_EPOCH,
         jitter: 0.5,
+        deferred: semel_model::Span::from_millis(0),
     }
 }
 

@@ -169,6 +169,7 @@ impl PastLedger {
             | Event::ApprovalElapsed { .. }
             | Event::Stopped { .. }
             | Event::Resumed { .. }
+            | Event::Deferred(_)
             | Event::OperatorStep(_)
             | Event::Ended { .. } => {}
         }

@@ -19,6 +19,8 @@ pub struct PendingEffect {
     pub window: Option<Span>,
     /// When its first intent was written: the destination's key window counts from here.
     pub since: Timestamp,
+    /// How long pauses took since then: the step's time limit stands still meanwhile.
+    pub deferred: Span,
     /// When its latest intent was written: what it sent cannot land long after that.
     pub intended_at: Timestamp,
     /// When the next attempt may be made, where it rests; never, when absent.
@@ -47,6 +49,7 @@ impl PendingEffect {
             request,
             window: None,
             since: at,
+            deferred: Span::from_millis(0),
             intended_at: at,
             retry_at: None,
             plan: None,

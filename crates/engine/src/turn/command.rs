@@ -82,6 +82,7 @@ impl Turn {
     async fn give_up(&mut self, stop: TurnError) -> CommandError {
         match stop {
             TurnError::Fenced => CommandError::Busy,
+            TurnError::PausesChanged => CommandError::Busy,
             TurnError::Unsure(reason) | TurnError::Refused(reason) => {
                 CommandError::Unavailable(reason)
             }

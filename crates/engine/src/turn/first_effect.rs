@@ -46,6 +46,7 @@ impl FirstAct {
             | NextAction::Probe(_)
             | NextAction::Look(_)
             | NextAction::Sleep { .. }
+            | NextAction::Pause(_)
             | NextAction::Fan
             | NextAction::StopRun(..)
             | NextAction::End(_) => None,
@@ -65,6 +66,7 @@ impl FirstEffectPlan {
     ) -> Option<(TurnStart, FirstEffect)> {
         let views = views(runtime, release, &state, key);
         let destinations = runtime.destinations(release);
+        let pauses = runtime.pauses.current();
         let context = DecideContext {
             flow: &release.flow,
             destinations: &destinations,
@@ -78,6 +80,7 @@ impl FirstEffectPlan {
             late_responses: &[],
             outside: &ExternalResult::Nothing,
             looked: None,
+            pauses: pauses.of_flow(release.namespace_id, release.flow.name.as_str()),
         };
         // The run's first turn finds and reports an event that does not fit.
         let Decision {
@@ -93,7 +96,13 @@ impl FirstEffectPlan {
         let events = first_row(first, &events).ok()?;
         let opening = Self { state, act, views };
         let begun = TurnStart::With(Box::new(opening));
-        Some((begun, FirstEffect { events, effect }))
+        let first_effect = FirstEffect {
+            events,
+            effect,
+            pause_version: pauses.version(),
+            is_stale: false,
+        };
+        Some((begun, first_effect))
     }
 }
 

@@ -83,6 +83,7 @@ impl Turn {
             lease_over: false,
             looked: None,
             overtaken: false,
+            pauses: Arc::default(),
         }
     }
 

@@ -11,6 +11,7 @@ use semel_store::kv::Write;
 use semel_store::outbox::Emitted;
 
 mod points;
+mod restore;
 mod transition;
 
 pub(super) use transition::Identity;
@@ -30,6 +31,8 @@ pub(super) struct PendingWrite {
     next_run: Option<Box<NextRun>>,
     /// Whether the write itself will make an event.
     expects_event: bool,
+    /// The pause because of which the run falls asleep.
+    paused_by: Option<i64>,
 }
 
 /// An attempt that was made and whose outcome is not written yet.
@@ -64,6 +67,11 @@ impl PendingWrite {
     /// Adds that a run leaves its gates at its end.
     pub(super) fn depart(&mut self, gates: impl Iterator<Item = GateId>) {
         self.departs.extend(gates);
+    }
+
+    /// The run falls asleep with the next write, because of a pause.
+    pub(super) fn pause(&mut self, pause: i64) {
+        self.paused_by = Some(pause);
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -93,6 +93,8 @@ impl Turn {
         match self.stop_run(StopReason::Quarantined, fault.clone()).await {
             Ok(()) => {}
             Err(TurnError::Fenced) => self.lease_over = true,
+            // It has no intent, so that no pause refuses it.
+            Err(TurnError::PausesChanged) => {}
             Err(TurnError::Unsure(reason)) => {
                 tracing::warn!(run.id = %self.run, key = %self.key, reason,
                     "failed to quarantine a run; its next take retries");

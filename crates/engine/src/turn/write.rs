@@ -39,7 +39,8 @@ impl Turn {
         let opens = !transition.tasks.is_empty();
         let told = transition.notices.iter().map(|it| it.name).collect();
         self.reach_at(before, at.as_deref()).await;
-        let written = self.submit(Arc::new(transition)).await;
+        let transition = Arc::new(transition);
+        let written = self.submit(transition.clone()).await;
         self.reach_at(after, at.as_deref()).await;
         match written {
             Ok(TransitionResult::Committed { cancel, made }) => {
@@ -64,6 +65,7 @@ impl Turn {
                 self.tell_names(told);
                 Ok(())
             }
+            Ok(TransitionResult::PausesChanged) => self.write_without_intent(&transition).await,
             Ok(TransitionResult::Fenced) => Err(TurnError::Fenced),
             // Returned to the queue, so that the next turn finds the callback.
             Ok(TransitionResult::Overtaken) => {
@@ -161,6 +163,8 @@ impl Turn {
                 // Before the run is freed: the worker that takes it next finds the response.
                 self.record_late_responses().await;
             }
+            // The lease was returned with the last write, or is by the end of the turn.
+            TurnError::PausesChanged => {}
             TurnError::Refused(words) => self.refused(&words).await,
             TurnError::Inconsistent(error) => self.inconsistent_event(&error).await,
         }
@@ -177,6 +181,7 @@ impl Turn {
             saw_cancel: self.cancel,
             child_of: self.state.child_of.as_ref().map(|child| child.parent),
             tried: self.sent.is_some(),
+            pause_version: self.pauses.version(),
         }
     }
 }

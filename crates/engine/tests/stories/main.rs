@@ -1,6 +1,7 @@
 //! What the engine does with deliveries, with real peers and a real PostgreSQL.
 
 mod addresses;
+mod alerts;
 mod approvals;
 mod broadcasts;
 mod business_keys;
@@ -25,6 +26,7 @@ mod look_first;
 mod order;
 mod outages;
 mod overlap;
+mod pauses;
 mod questions;
 mod reconcile;
 mod rejections;
@@ -34,6 +36,7 @@ mod replay_plans;
 mod replays;
 mod requests;
 mod resources;
+mod run_jobs;
 mod schedules;
 mod stuck;
 mod tasks;

@@ -14,6 +14,7 @@ use semel_store::{clock, effects, tasks};
 use serde_json::{Value, json};
 
 mod hands;
+mod paused;
 
 use hands::{answer, claim, done, end, failed, lose, take, until, world_with};
 

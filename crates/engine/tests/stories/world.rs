@@ -12,12 +12,12 @@ use semel_engine::{
 use semel_model::run::RunState;
 use semel_model::{SecretText, Span};
 use semel_store::runs::RunSnapshot;
-use semel_store::{Cell, CellOptions, flows, kv, migrate};
+use semel_store::{Cell, CellOptions, kv, migrate, namespaces};
 use semel_testkit::{Database, Peer, Proxy, Server};
 use serde_json::Value;
 
 /// How long a story waits for a run.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(25);
 
 /// A database, an engine and a peer.
 pub(crate) struct World {
@@ -87,7 +87,7 @@ impl World {
         })
         .await?;
         let cell = Cell::connect(&database.url(), CellOptions::default()).await?;
-        let namespace_id = flows::ensure_namespace(cell.home(), &"default".parse()?).await?;
+        let namespace_id = namespaces::ensure(cell.home(), &"default".parse()?).await?;
         let mut options = Options::new(Secret::from_hex(&Secret::generate())?);
         options.lease = Span::from_secs(3);
         options.allow_private = vec!["127.0.0.0/8".parse()?, "::1/128".parse()?];
@@ -210,7 +210,7 @@ impl World {
         self.try_deliver_to("story", payload).await
     }
 
-    async fn try_deliver_to(
+    pub(crate) async fn try_deliver_to(
         &self,
         flow: &str,
         payload: &str,

@@ -42,6 +42,7 @@ impl Event {
             Self::ApprovalElapsed { .. } => "approval_elapsed",
             Self::Stopped { .. } => "stopped",
             Self::Resumed { .. } => "resumed",
+            Self::Deferred(_) => "deferred",
             Self::OperatorStep(_) => "operator_step",
             Self::Amended(_) => "amended",
             Self::Ended { .. } => "ended",

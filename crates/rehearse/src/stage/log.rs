@@ -37,6 +37,8 @@ pub(crate) struct CaseLog {
     pub(crate) comers: BTreeMap<String, Vec<RunId>>,
     /// Whether the fault has happened.
     pub(crate) used: bool,
+    /// Whether the effect was refused after which the run undoes what it did.
+    pub(crate) refused: bool,
     /// Whether a process ended while it accepted the delivery.
     pub(crate) delivery_died: bool,
     /// Whether an answer is held back.

@@ -13,7 +13,6 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
-use crate::connections::by;
 use crate::error::ApiError;
 use crate::query::{Named, read_key};
 
@@ -104,7 +103,7 @@ async fn decide(
     let (engine, asking) = (app.engine.clone(), caller.clone());
     commands::once(app, caller, command, async move {
         let actor = asking.actor();
-        let outcome = engine.decide_held(by(&asking, &actor), id, &wish, &reason);
+        let outcome = engine.decide_held(asking.acting(&actor), id, &wish, &reason);
         let outcome = outcome.await?;
         let decision = outcome.decision.as_str();
         tracing::info!(duplicate.id = %id, decision, actor, "held delivery decided");

@@ -12,7 +12,6 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
-use crate::connections::by;
 use crate::error::ApiError;
 
 /// `POST /v1/doubts/settle/preview`. It changes nothing.
@@ -52,7 +51,7 @@ pub(crate) async fn settle_group(
     let (engine, asking) = (app.engine.clone(), caller.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let settling = engine.settle_group(by(&asking, &actor), &group, &settlement, &looked_at);
+        let settling = engine.settle_group(asking.acting(&actor), &group, &settlement, &looked_at);
         let plan = settling.await?;
         let settled = plan.doubts.iter().filter(|it| it.refused.is_none()).count();
         let (flow, step) = (group.flow.as_str(), group.step.as_str());

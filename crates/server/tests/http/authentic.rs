@@ -8,7 +8,7 @@ use semel_api::types::Started;
 use semel_engine::Actor;
 use semel_model::{SecretText, Span};
 use semel_store::clock::Clock;
-use semel_store::flows::ensure_namespace;
+use semel_store::namespaces;
 use semel_testkit::client::Answer;
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub(crate) const SECRETS: [&str; 4] = [
 
 impl World {
     pub(crate) async fn set_secret(&self, name: &str, text: &str, overlap: Span) -> Result<()> {
-        let namespace_id = ensure_namespace(self.engine.cell().home(), &"main".parse()?).await?;
+        let namespace_id = namespaces::ensure(self.engine.cell().home(), &"main".parse()?).await?;
         let by = Actor {
             namespace_id,
             actor: "test",

@@ -2,13 +2,13 @@
 
 use anyhow::{Context, Result, ensure};
 use semel_api::types::{RunStatus, Settle, SettleGroup, StartRun, Verdict};
-use semel_api::{ClientError, Code};
-use semel_model::{FlowName, RunId, Span};
+use semel_api::{Client, ClientError, Code};
+use semel_model::{FlowName, Right, Rights, RunId, Span};
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, refused};
+use crate::world::{PATIENCE_SECS, World, add_token_with, refused};
 
 /// Runs of a flow that each lost the answer to their call.
 async fn doubts(world: &World, bank: &Peer, flow: &FlowName, count: u32) -> Result<Vec<RunId>> {
@@ -184,6 +184,7 @@ async fn what_may_still_arrive_is_left_in_doubt_and_named() -> Result<()> {
 async fn a_doubt_that_must_not_stand_is_undone_and_its_run_fails() -> Result<()> {
     let (world, bank) = (World::start().await?, Peer::start().await?);
     let (charges, refunds) = (bank.url("/plain/charges"), bank.url("/plain/refunds"));
+    let limited = without(&world, Right::Redo).await?;
     for (name, after) in [
         ("last", ""),
         ("more", "  - { id: count, kv: { add: counted } }\n"),
@@ -210,11 +211,13 @@ async fn a_doubt_that_must_not_stand_is_undone_and_its_run_fails() -> Result<()>
             ..bare.clone()
         };
 
+        let without_right = limited.settle_effect(effect, &whole, "no").await;
         let without_id = world.client.settle_effect(effect, &bare, "a").await;
         world.client.settle_effect(effect, &whole, name).await?;
         let patience = Span::from_secs(PATIENCE_SECS);
         let end = world.client.await_run(run, patience).await?;
 
+        assert_eq!(refused(without_right)?, Code::RightMissing);
         assert_eq!(
             refused(without_id)?,
             Code::ResultNeeded,
@@ -239,6 +242,40 @@ async fn a_doubt_that_must_not_stand_is_undone_and_its_run_fails() -> Result<()>
         json!(null),
         "nothing comes after"
     );
+    Ok(())
+}
+
+/// A person who may do everything else.
+async fn without(world: &World, right: Right) -> Result<Client> {
+    let rights = Rights::ALL.without(right.into());
+    let token = add_token_with(world.engine.cell(), "limited", rights).await?;
+    Ok(Client::new(world.client.base(), &token)?)
+}
+
+#[tokio::test]
+async fn doubts_are_undone_together_only_with_the_right_to_undo() -> Result<()> {
+    let (world, bank) = (World::start().await?, Peer::start().await?);
+    let flow = format!(
+        "trigger: {{ api: {{}} }}\nsteps:\n  - id: charge\n    guard: review\n    \
+         http: {{ post: '{}', json: {{ n: 1 }}, timeout: 1s }}\n    \
+         undo: {{ http: {{ put: '{}' }} }}\n",
+        bank.url("/plain/charges"),
+        bank.url("/plain/refunds")
+    );
+    let flow = world.publish("charging", &flow).await?;
+    doubts(&world, &bank, &flow, 2).await?;
+    let limited = without(&world, Right::Redo).await?;
+    let plan = all_of(&flow, Verdict::Undo);
+
+    let seen = limited.preview_settlement(&plan).await?;
+    let settle = SettleGroup {
+        digest: Some(seen.digest),
+        ..plan
+    };
+    let refusal = limited.settle_group(&settle, "a").await;
+
+    assert_eq!(refused(refusal)?, Code::RightMissing);
+    assert_eq!(world.client.list_doubts().await?.items.len(), 2);
     Ok(())
 }
 

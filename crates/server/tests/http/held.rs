@@ -8,7 +8,7 @@ use semel_api::{Client, ClientError, Code};
 use semel_model::{DuplicateId, FlowName, Key, Right, Rights, Span};
 use semel_store::audit::AuditEntry;
 use semel_store::duplicates::{self, HeldDecision};
-use semel_store::flows::ensure_namespace;
+use semel_store::namespaces;
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
@@ -17,19 +17,19 @@ use crate::authentic::SECRETS;
 use crate::signing::{sign, webhook};
 use crate::world::{PATIENCE_SECS, World, add_token_of, add_token_with, refused};
 
-const HOOK: &str = "/hooks/main/orders";
+pub(crate) const HOOK: &str = "/hooks/main/orders";
 
 /// Counts what it is given, and holds what does not match.
-const ORDERS: &str = "trigger:\n  webhook: { auth: none, key: input.id, mismatch: hold }\n\
+pub(crate) const ORDERS: &str = "trigger:\n  webhook: { auth: none, key: input.id, mismatch: hold }\n\
     steps:\n  - { id: note, kv: { add: orders } }\nresult: input.total\n";
 
-fn said(reason: &str) -> HeldReason {
+pub(crate) fn said(reason: &str) -> HeldReason {
     HeldReason {
         reason: reason.to_owned(),
     }
 }
 
-fn under(key: &str) -> AcceptAsNew {
+pub(crate) fn under(key: &str) -> AcceptAsNew {
     AcceptAsNew {
         key: key.to_owned(),
         reason: "another order".to_owned(),
@@ -37,7 +37,7 @@ fn under(key: &str) -> AcceptAsNew {
 }
 
 /// The only thing that is held.
-async fn the_held(world: &World) -> Result<(DuplicateId, Duplicate)> {
+pub(crate) async fn the_held(world: &World) -> Result<(DuplicateId, Duplicate)> {
     let mut items = world.client.list_held(None).await?.items;
     let one = items.pop().context("something is held")?;
     ensure!(items.is_empty(), "{items:?}");
@@ -45,7 +45,7 @@ async fn the_held(world: &World) -> Result<(DuplicateId, Duplicate)> {
 }
 
 /// A run of an order, and another payload under its key that is held.
-async fn held_order(world: &World) -> Result<(Started, DuplicateId)> {
+pub(crate) async fn held_order(world: &World) -> Result<(Started, DuplicateId)> {
     world.publish("orders", ORDERS).await?;
     let first = world.bare.post(HOOK, r#"{"id":"1","total":5}"#).await?;
     let other = world.bare.post(HOOK, r#"{"id":"1","total":7}"#).await?;
@@ -55,7 +55,7 @@ async fn held_order(world: &World) -> Result<(Started, DuplicateId)> {
     Ok((first.json()?, id))
 }
 
-async fn count_runs(world: &World) -> Result<i64> {
+pub(crate) async fn count_runs(world: &World) -> Result<i64> {
     let client = world.database.connect().await?;
     let row = client.query_one("SELECT count(*) FROM runs", &[]).await?;
     Ok(row.get(0))
@@ -235,7 +235,7 @@ async fn a_decision_that_a_crash_cut_short_is_completed_by_the_same_command() ->
     let world = World::start().await?;
     let (_, id) = held_order(&world).await?;
     let cell = world.engine.cell();
-    let namespace_id = ensure_namespace(cell.home(), &"main".parse()?).await?;
+    let namespace_id = namespaces::ensure(cell.home(), &"main".parse()?).await?;
     // What a server leaves that dies after the decision and before the run.
     let held = duplicates::find_held(cell.of(id), namespace_id, id).await?;
     let held = held.context("it is there")?;

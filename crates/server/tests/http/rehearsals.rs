@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::world::{World, add_token_with};
 
-const FLOW: &str = "
+pub(crate) const FLOW: &str = "
 flow: charge
 trigger:
   webhook: { auth: none, key: input.id }
@@ -31,7 +31,8 @@ fn id(number: u8) -> String {
     format!("00000000-0000-4000-8000-0000000000{number:02}")
 }
 
-async fn rehearse(client: &Client, number: u8, source: &str) -> Result<Rehearsal> {
+/// Has a text rehearsed, and waits for the end.
+pub(crate) async fn rehearse(client: &Client, number: u8, source: &str) -> Result<Rehearsal> {
     let ask = AskRehearsal {
         source: source.to_owned(),
         file: "charge.flow.yaml".to_owned(),
@@ -112,10 +113,8 @@ async fn a_release_goes_live_once_its_rehearsal_passed_with_the_connections_as_t
 
     // A release that was live before is never refused.
     connect(&world, json!(null)).await?;
-    assert_eq!(
-        promote(&world, None, "four").await?,
-        "not proven: connection changed"
-    );
+    let again = promote(&world, None, "four").await?;
+    ensure!(again.starts_with("not proven: "), "{again}");
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use semel_api::types::Started;
 use semel_model::{ClaimId, Key, Span};
-use semel_store::flows::ensure_namespace;
+use semel_store::namespaces;
 use semel_store::seen_bodies::{self, Body};
 use semel_store::{clock, retention};
 use sha2::{Digest as _, Sha256};
@@ -93,7 +93,7 @@ async fn a_body_that_was_remembered_and_then_lost_is_accepted_when_it_comes_agai
         &Key::new(*b"delivery-1")?,
     );
     let body = Body {
-        namespace_id: ensure_namespace(cell.home(), &"main".parse()?).await?,
+        namespace_id: namespaces::ensure(cell.home(), &"main".parse()?).await?,
         flow: "hook",
         digest: &Sha256::digest(&signed.body).into(),
         claim,

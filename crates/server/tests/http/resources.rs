@@ -3,13 +3,16 @@
 use anyhow::{Context, Result, bail};
 use hyper::Method;
 use semel_api::Code;
-use semel_api::types::ResourceFilter;
+use semel_api::types::{ResourceFilter, UploadResource};
 use semel_model::request::PersistRequest;
-use semel_model::{Outcome, Resource, RunId, Span};
+use semel_model::{Outcome, Resource, ResourceRef, RunId, Span};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 use uuid::Uuid;
 
-use crate::world::{World, refused};
+use crate::world::{World, refused, soon};
 
 async fn persist(world: &World, text: &str, name: Option<&str>) -> Result<Resource> {
     let request = PersistRequest {
@@ -20,7 +23,7 @@ async fn persist(world: &World, text: &str, name: Option<&str>) -> Result<Resour
     };
     let namespace = "main".parse()?;
     let namespace_id =
-        semel_store::flows::ensure_namespace(world.engine.cell().home(), &namespace).await?;
+        semel_store::namespaces::ensure(world.engine.cell().home(), &namespace).await?;
     let run = RunId::from_uuid(Uuid::from_u128(1));
     let resources = world.engine.resources();
     match resources
@@ -128,5 +131,39 @@ async fn another_namespace_and_a_wrong_name_find_nothing() -> Result<()> {
             .items
             .is_empty()
     );
+    Ok(())
+}
+
+/// Each upload takes memory while it lasts.
+#[tokio::test]
+async fn slow_uploads_take_every_place_and_leave_them_when_they_end() -> Result<()> {
+    let world = World::start().await?;
+    let bytes = b"a report";
+    let resource = ResourceRef::from_digest(Sha256::digest(bytes).into());
+    let digits = resource.to_string().replace("res://", "");
+    let head = format!(
+        "PUT /v1/resources/{digits} HTTP/1.1\r\nhost: semel\r\nauthorization: Bearer {}\r\n\
+         content-type: text/plain\r\ncontent-length: 1000000\r\n\r\nslow",
+        world.token
+    );
+    let mut slow = Vec::new();
+    // More than there are places: a quick upload may take one just when a slow one asks for it.
+    for _ in 0..24 {
+        let mut stream = TcpStream::connect(world.address).await?;
+        stream.write_all(head.as_bytes()).await?;
+        slow.push(stream);
+    }
+    let how = UploadResource::default();
+    let upload = || {
+        let client = &world.client;
+        client.upload_resource(resource, &how, "text/plain", &bytes[..])
+    };
+
+    let beyond = soon(async || Ok(upload().await.err())).await?;
+    drop(slow);
+    let after = soon(async || Ok(upload().await.ok())).await?;
+
+    assert_eq!(refused::<()>(Err(beyond))?, Code::Overloaded);
+    assert_eq!(after.resource, resource);
     Ok(())
 }

@@ -175,7 +175,7 @@ async fn two_hundred_held_responses_delay_no_other_delivery() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn beyond_the_places_of_a_server_a_response_is_not_held() -> Result<()> {
+async fn beyond_the_places_of_a_namespace_a_response_is_not_held() -> Result<()> {
     let (world, many) = crowded().await?;
     world.publish("ask", WAITING).await?;
     world.publish("say", EMITTING).await?;

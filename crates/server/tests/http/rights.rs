@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use hyper::Method;
 use semel_api::Client;
 use semel_api::types::{RunFilter, StartRun};
-use semel_model::{Right, Rights, Span};
+use semel_model::{Right, Rights, Role, Span};
 use semel_server::{Access, DeclaredRoute, list_routes};
 use semel_testkit::client::Answer;
 use serde_json::Value;
@@ -32,7 +32,10 @@ fn fill(path: &str) -> String {
 /// Asks a route for nothing in particular.
 async fn ask(world: &World, route: &DeclaredRoute, token: Option<&str>) -> Result<Answer> {
     let bearer = token.map(|token| format!("Bearer {token}"));
-    let mut headers = vec![("content-type", "application/json")];
+    let mut headers = vec![
+        ("content-type", "application/json"),
+        ("sec-fetch-site", "same-origin"),
+    ];
     headers.extend(bearer.iter().map(|it| ("authorization", it.as_str())));
     let body = match route.method == Method::GET {
         true => "",
@@ -86,6 +89,16 @@ async fn every_route_needs_the_right_that_it_declares_and_no_other() -> Result<(
                 );
                 continue;
             }
+            Access::Console => {
+                let (any, _) = &tokens[&Right::Admin];
+                let answer = ask(&world, route, Some(any)).await?;
+                for answer in [bare, answer] {
+                    let to = answer.header("location").unwrap_or_default();
+                    assert_eq!(answer.status, 303, "{place}: no token opens the console");
+                    ensure!(to.starts_with("/console/sign-in?to="), "{place}: {to}");
+                }
+                continue;
+            }
             Access::Right(right) | Access::Monitor(right) => (right, &tokens[&right]),
         };
         let denied = ask(&world, route, Some(without)).await?;
@@ -134,6 +147,12 @@ fn only_addresses_that_carry_their_own_proof_and_health_checks_are_open() {
             "POST /approvals/{token}",
             "GET /healthz",
             "GET /readyz",
+            "GET /v1/openapi.json",
+            "GET /console/sign-in",
+            "POST /console/sign-in",
+            "GET /console/console.css",
+            "GET /console/console.js",
+            "GET /console/icon.svg",
         ]
     );
 }
@@ -144,6 +163,11 @@ const SENSITIVE: &[&str] = &[
     "GET /v1/tokens admin",
     "POST /v1/tokens admin",
     "POST /v1/tokens/{token}/revoke admin",
+    "POST /v1/sign-in-codes read",
+    "GET /v1/namespaces instance",
+    "POST /v1/namespaces instance",
+    "GET /v1/audit audit",
+    "GET /v1/audit/chain audit",
     "PUT /v1/flows/{flow}/draft write",
     "POST /v1/flows/{flow}/publish write",
     "POST /v1/flows/{flow}/promote promote",
@@ -179,6 +203,12 @@ const SENSITIVE: &[&str] = &[
     "POST /v1/schedules/{flow}/pause operate",
     "POST /v1/schedules/{flow}/resume operate",
     "POST /v1/schedules/{flow}/fire operate",
+    "POST /v1/flows/{flow}/pause operate",
+    "POST /v1/flows/{flow}/resume operate",
+    "POST /v1/connections/{name}/pause operate",
+    "POST /v1/connections/{name}/resume operate",
+    "POST /v1/run-jobs operate",
+    "POST /v1/run-jobs/preview operate",
     "POST /v1/replay-plans replay",
     "POST /v1/replay-plans/{plan}/apply replay",
     "POST /v1/replay-plans/{plan}/pause replay",
@@ -186,6 +216,9 @@ const SENSITIVE: &[&str] = &[
     "PUT /v1/subscriptions/{name} connect",
     "DELETE /v1/subscriptions/{name} connect",
     "POST /v1/subscriptions/{name}/deliveries/{event}/retry operate",
+    "PUT /v1/alerts connect",
+    "DELETE /v1/alerts connect",
+    "POST /v1/alerts/test connect",
     "POST /v1/tasks/claim work",
     "POST /v1/tasks/{task}/heartbeat work",
     "POST /v1/tasks/{task}/complete work",
@@ -220,7 +253,8 @@ fn what_changes_something_needs_more_than_to_read() {
             Some(Right::Read | Right::Payload | Right::Audit)
         );
         // A key may be any text, so it is in the body.
-        let asks = route.path == "/v1/once/get";
+        // A code signs in with what its token may do, and no more.
+        let asks = ["/v1/once/get", "/v1/sign-in-codes"].contains(&route.path.as_str());
         assert!(!reads || asks || route.method == Method::GET, "{route:?}");
     }
 }
@@ -266,6 +300,20 @@ async fn a_token_that_may_only_read_sees_no_payload() -> Result<()> {
         "{text}"
     );
     Ok(())
+}
+
+#[test]
+fn the_page_about_access_lists_every_role() {
+    let page = include_str!("../../../../docs/access.md");
+    let spelled = |rights: Rights| {
+        let words: Vec<String> = rights.iter().map(|right| format!("`{right}`")).collect();
+        words.join(", ")
+    };
+    for role in Role::ALL {
+        let (given, more) = (spelled(role.rights()), spelled(role.grantable()));
+        let row = format!("| `{role}` | {given} | {more} |").replace("|  |", "| |");
+        assert!(page.contains(&row), "{row}");
+    }
 }
 
 #[test]

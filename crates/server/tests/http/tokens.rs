@@ -3,13 +3,14 @@
 use anyhow::{Context, Result};
 use semel_api::types::{CreateToken, CreatedToken, RevokeToken, TokenFilter};
 use semel_api::{Client, ClientError, Code};
-use semel_model::{Right, Rights, Span};
+use semel_model::{Right, Rights, Role, Span};
 
 use crate::world::{World, add_token_with, refused, soon};
 
 fn wanted(rights: &[Right]) -> CreateToken {
     CreateToken {
         name: "ci".to_owned(),
+        role: None,
         rights: rights.to_vec(),
         groups: Vec::new(),
         lifetime: None,
@@ -46,8 +47,8 @@ async fn a_token_is_created_used_listed_and_revoked() -> Result<()> {
 
     let created = create(&world.client, &[Right::Read], "k").await?;
     let ci = client(&world, &created.token)?;
-    let who = ci.whoami().await?;
     let listed = world.client.list_tokens(&TokenFilter::default()).await?;
+    let who = ci.whoami().await?;
     let denied = ci.list_tokens(&TokenFilter::default()).await;
     let revoke = RevokeToken {
         reason: Some("it leaked".to_owned()),
@@ -257,4 +258,55 @@ async fn a_token_revoked_elsewhere_stops_working_here_soon() -> Result<()> {
     database.batch_execute(revoke).await?;
 
     soon(async || Ok(ci.list_flows().await.is_err().then_some(()))).await
+}
+
+#[tokio::test]
+async fn a_role_gives_its_rights_and_those_that_go_with_it_one_by_one() -> Result<()> {
+    let world = World::start().await?;
+    let asked = |role: Role, more: &[Right]| CreateToken {
+        role: Some(role),
+        ..wanted(more)
+    };
+
+    let operator = asked(Role::Operator, &[Right::Settle]);
+    let operator = world.client.create_token(&operator, "a").await?.body;
+    let odd = asked(Role::Viewer, &[Right::Promote]);
+    let odd = world.client.create_token(&odd, "b").await;
+    let editor = asked(Role::Editor, &[]);
+    let editor = world.client.create_token(&editor, "c").await?.body;
+    let viewer = holder(&world, "weak", &[Right::Read, Right::Admin]).await?;
+    let beyond = viewer.create_token(&asked(Role::Admin, &[]), "d").await;
+    let who = client(&world, &operator.token)?.whoami().await?;
+
+    assert_eq!(operator.kept.role, Some(Role::Operator));
+    assert_eq!(
+        who.rights.words(),
+        ["read", "payload", "start", "operate", "settle", "once"]
+    );
+    assert_eq!(editor.kept.rights.words(), ["read", "payload", "write"]);
+    assert!(detail(odd)?.contains("`viewer` does not go with promote"));
+    assert_eq!(refused(beyond)?, Code::RightMissing);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_last_use_of_a_token_is_known_to_the_minute() -> Result<()> {
+    let world = World::start().await?;
+    let created = create(&world.client, &[Right::Read], "k").await?;
+    let id = created.kept.id;
+    let last_use = async || {
+        let listed = world.client.list_tokens(&TokenFilter::default()).await?;
+        let mut same = listed.items.into_iter().filter(|it| it.id == id);
+        Ok::<_, anyhow::Error>(same.next().context("it is listed")?.last_used_at)
+    };
+    let unused = last_use().await?;
+
+    client(&world, &created.token)?.whoami().await?;
+    let first = soon(last_use).await?;
+    // Another server, which does not remember the token, notes nothing within the minute.
+    semel_store::tokens::note_use(world.engine.cell().home(), id).await?;
+
+    assert_eq!(unused, None);
+    assert_eq!(last_use().await?, Some(first));
+    Ok(())
 }

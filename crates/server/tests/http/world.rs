@@ -13,10 +13,12 @@ use semel_model::{FlowName, Rights, RunId, Span, TokenId};
 use semel_server::auth::token_format;
 use semel_server::{ServerOptions, serve_with_admin};
 use semel_store::tokens::{self, NewToken};
-use semel_store::{Cell, CellOptions, flows, kv, migrate};
+use semel_store::{Cell, CellOptions, kv, migrate, namespaces};
 use semel_testkit::{Database, Proxy, Server};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::contract::Responses;
 
 /// How long a test waits for a run, in seconds.
 pub(crate) const PATIENCE_SECS: u64 = 15;
@@ -31,6 +33,7 @@ pub(crate) struct World {
     _down: DropGuard,
     pub(crate) database: Database,
     _outputs: tempfile::TempDir,
+    _responses: Responses,
 }
 
 impl World {
@@ -75,9 +78,11 @@ impl World {
     async fn start_listening(
         database: Database,
         url: &str,
-        options: ServerOptions,
+        mut options: ServerOptions,
         admin: Option<TcpListener>,
     ) -> Result<Self> {
+        let responses = Responses::default();
+        options.inspector = Some(responses.inspector());
         let cell = Cell::connect(url, CellOptions::default()).await?;
         let token = add_token(&cell, "main").await?;
         let secret = Secret::from_hex(&Secret::generate())?;
@@ -102,6 +107,7 @@ impl World {
             _down: down.drop_guard(),
             database,
             _outputs: outputs,
+            _responses: responses,
         })
     }
 
@@ -122,7 +128,7 @@ impl World {
     /// An entry of `kv`; null where there is none.
     pub(crate) async fn kv(&self, entry: &str) -> Result<serde_json::Value> {
         let cell = self.engine.cell();
-        let id = flows::ensure_namespace(cell.home(), &"main".parse()?).await?;
+        let id = namespaces::ensure(cell.home(), &"main".parse()?).await?;
         Ok(kv::get(cell.of(kv::slot(id, entry)), id, entry).await?)
     }
 
@@ -178,6 +184,16 @@ pub(crate) async fn add_token_with(cell: &Cell, name: &str, rights: Rights) -> R
     insert_token(cell, "main", name, &[], rights).await
 }
 
+/// Makes a token of a namespace that has these rights.
+pub(crate) async fn add_token_in(
+    cell: &Cell,
+    namespace: &str,
+    name: &str,
+    rights: Rights,
+) -> Result<String> {
+    insert_token(cell, namespace, name, &[], rights).await
+}
+
 async fn insert_token(
     cell: &Cell,
     namespace: &str,
@@ -192,6 +208,7 @@ async fn insert_token(
         digest: &minted.digest,
         lifetime: Span::from_secs(3_600),
         groups,
+        role: None,
         rights,
     };
     tokens::insert(cell.home(), &namespace.parse()?, &token).await?;
@@ -208,7 +225,7 @@ pub(crate) fn refused<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Res
 
 /// Waits for something that has to come soon.
 pub(crate) async fn soon<T>(mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    for _ in 0..500 {
+    for _ in 0..1_500 {
         if let Some(seen) = look().await? {
             return Ok(seen);
         }

@@ -41,6 +41,13 @@ pub(crate) const ELAPSE: &str = "
      RETURNING 1)
     SELECT all_or_nothing(count(*), $2) FROM ended";
 
+/// Moves the times of approvals by that of a pause.
+pub(crate) const DEFER: &str = "
+    UPDATE approvals a
+       SET until = t.until, escalate_at = coalesce(t.escalate_at, a.escalate_at)
+      FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[]) AS t (id, until, escalate_at)
+     WHERE a.id = t.id AND a.state IS NOT DISTINCT FROM 'open'";
+
 /// Ends approvals of runs that end.
 pub(crate) const WITHDRAW: &str = "
     UPDATE approvals
@@ -76,6 +83,15 @@ pub enum ApprovalChange {
         /// The approval.
         wait: WaitId,
     },
+    /// A pause is over, and its times are later.
+    Defer {
+        /// The approval.
+        wait: WaitId,
+        /// When it ends by itself.
+        until: Option<Timestamp>,
+        /// When others are asked too, where they were not yet.
+        escalate_at: Option<Timestamp>,
+    },
     /// Its time is over without a decision.
     Elapse {
         /// The approval.
@@ -106,6 +122,9 @@ pub(crate) struct Rows<'a> {
     untils: Vec<Option<Timestamp>>,
     rounds: Vec<i32>,
     told: Vec<Uuid>,
+    deferred: Vec<Uuid>,
+    deferred_untils: Vec<Option<Timestamp>>,
+    deferred_escalations: Vec<Option<Timestamp>>,
     elapsed: Vec<Uuid>,
     elapsed_count: i64,
     withdrawn: Vec<Uuid>,
@@ -130,6 +149,15 @@ impl<'a> Rows<'a> {
                 self.steps.push(step);
                 self.untils.push(*until);
                 self.ask(asked);
+            }
+            ApprovalChange::Defer {
+                wait,
+                until,
+                escalate_at,
+            } => {
+                self.deferred.push(*wait.as_uuid());
+                self.deferred_untils.push(*until);
+                self.deferred_escalations.push(*escalate_at);
             }
             ApprovalChange::Told { wait } => self.told.push(*wait.as_uuid()),
             ApprovalChange::Elapse { wait } => {
@@ -173,6 +201,14 @@ impl<'a> Rows<'a> {
                 &self.rounds,
             ];
             all.push((OPEN, values));
+        }
+        if !self.deferred.is_empty() {
+            let values: Vec<&(dyn ToSql + Sync)> = vec![
+                &self.deferred,
+                &self.deferred_untils,
+                &self.deferred_escalations,
+            ];
+            all.push((DEFER, values));
         }
         if !self.elapsed.is_empty() {
             all.push((ELAPSE, vec![&self.elapsed, &self.elapsed_count]));

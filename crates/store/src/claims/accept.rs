@@ -1,9 +1,9 @@
 //! Accepting: many deliveries, one statement, one commit, and a verdict for each.
 
 mod columns;
+mod statement;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::OnceLock;
 
 use jiff::Timestamp;
 use semel_model::claim::{Claim, Held};
@@ -14,121 +14,14 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use columns::{FirstEffectRows, FreeKey, continued, follows};
+pub(crate) use statement::examples;
+use statement::{ClaimMode, accept_text};
 
 use super::{AcceptResult, Delivery};
 use crate::cell::Cell;
-use crate::clock::PRESENT;
 use crate::runs;
-use crate::writer::connection::WriterConnection;
+use crate::writer::connection::{ErrorClass, WriterConnection, classify};
 use crate::writer::{Batch, Writer};
-
-/// Claims what is free, and makes run, queue entry, first journal row and first entry of the
-/// ledger of each fresh claim: one statement, one commit.
-///
-/// `IS TRUE` keeps the look-up a hashed one: as a join it would be nested, for want of any other
-/// kind in a writer's session.
-const ACCEPT: &str = ",
-    arrived AS MATERIALIZED (
-        SELECT *
-          FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::float8[], $5::int4[], $6::int4[],
-                      $7::bytea[], $8::uuid[], $9::uuid[], $10::text[]{columns})
-            AS t (claim_id, run_id, fingerprint, keep_secs, namespace_id, release_id, key,
-                  delivery_id, holder, events{names})),
-    claimed AS ({claimed}),
-    fresh AS MATERIALIZED (
-        SELECT t.*, p.now, (p.now AT TIME ZONE 'UTC')::date AS partition_date
-          FROM arrived t, present p
-         WHERE (t.claim_id IN (SELECT id FROM claimed)) IS TRUE),
-    made AS (
-        INSERT INTO runs (id, claim_id, namespace_id, release_id, key, delivery_id, accepted_at,
-                          partition_date)
-        SELECT run_id, claim_id, namespace_id, release_id, key, delivery_id, now, partition_date
-          FROM fresh),
-    queued AS (
-        INSERT INTO queue (run_id, due_at, holder, epoch, seq, partition_date)
-        SELECT run_id, now, holder, 1, 1, partition_date FROM fresh),
-    written AS (
-        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
-        SELECT partition_date, run_id, 1, 1, now, events::json FROM fresh){entered}
-    SELECT (SELECT now FROM present), ARRAY(SELECT id FROM claimed)";
-
-const CLAIMED: &str = "
-        INSERT INTO claims (id, run_id, fingerprint, expires_at)
-        SELECT t.claim_id, t.run_id, t.fingerprint,
-               date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 60))
-          FROM arrived t, present p
-            ON CONFLICT (id) DO NOTHING
-     RETURNING id";
-
-/// The next run of keys that are free. Of two who found the same key free, the second waits for the
-/// first and then finds it held.
-const TAKEN_OVER: &str = "
-        UPDATE claims c
-           SET run_id = t.run_id, run_number = t.run_number, fingerprint = t.fingerprint, dropped_at = NULL,
-               intent = nullif(t.intent, 0),
-               expires_at = date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 60))
-          FROM arrived t, present p
-         WHERE c.id = t.claim_id AND c.expires_at IS NULL
-           AND coalesce(c.run_number, 0) = t.run_number - 1
-     RETURNING c.id";
-
-/// The first effects of runs whose first move is written with their claim.
-const ENTERED: &str = ",
-    entered AS (
-        INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt,
-                             intended_at)
-        SELECT partition_date, effect_id, run_id, namespace_id, step, kind, guard::effect_guard, 'pending', 1, now
-          FROM fresh
-         WHERE effect_id IS NOT NULL)";
-
-/// How a batch claims its keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ClaimMode {
-    /// For the first time.
-    First,
-    /// For the first time, and some bring a first effect.
-    FirstWithEffects,
-    /// After they were freed.
-    Again,
-}
-
-/// The statement of a kind of batch.
-fn accept_text(kind: ClaimMode) -> &'static str {
-    static TEXTS: [OnceLock<String>; 3] = [const { OnceLock::new() }; 3];
-    TEXTS[kind as usize].get_or_init(|| {
-        let (columns, names, claimed, entered) = match kind {
-            ClaimMode::First => ("", "", CLAIMED, ""),
-            ClaimMode::FirstWithEffects => (
-                ", $11::uuid[], $12::text[], $13::text[], $14::text[]",
-                ", effect_id, step, kind, guard",
-                CLAIMED,
-                ENTERED,
-            ),
-            ClaimMode::Again => (
-                ", $11::int4[], $12::int4[]",
-                ", run_number, intent",
-                TAKEN_OVER,
-                "",
-            ),
-        };
-        let text = ACCEPT
-            .replace("{columns}", columns)
-            .replace("{names}", names)
-            .replace("{claimed}", claimed)
-            .replace("{entered}", entered);
-        format!("/* commits alone: accept */{PRESENT}{text}")
-    })
-}
-
-/// The statements that accept, for the test that prepares them.
-pub(crate) fn examples() -> [&'static str; 3] {
-    [
-        ClaimMode::First,
-        ClaimMode::FirstWithEffects,
-        ClaimMode::Again,
-    ]
-    .map(accept_text)
-}
 
 pub(super) const MEET: &str = "
     SELECT c.id, c.run_id, c.fingerprint, r.delivery_id, r.state::text, r.result, r.fault,
@@ -181,7 +74,15 @@ impl Batch for Accept {
             }
         }
         firsts.sort_unstable_by_key(|delivery| delivery.claim);
-        let known = accept(connection, &firsts).await?;
+        let mut undecided = HashSet::new();
+        let accepted = accept(connection, &firsts, &mut undecided).await;
+        // Also where the answer was lost: the batch is submitted again.
+        for item in items.iter_mut() {
+            if let Some(first) = &mut item.first_effect {
+                first.is_stale |= undecided.contains(&item.claim);
+            }
+        }
+        let known = accepted?;
         Ok(items.iter().map(|item| answer(item, &known)).collect())
     }
 }
@@ -202,6 +103,7 @@ fn answer(item: &Delivery, known: &HashMap<ClaimId, Known>) -> AcceptResult {
         let claim = Claim::<Held>::held(item.claim, met.run, found.fingerprint);
         met.verdict = claim.judge(item.fingerprint);
     }
+    met.undecided = item.first_effect.as_ref().is_some_and(|it| it.is_stale);
     met
 }
 
@@ -213,6 +115,7 @@ fn answer(item: &Delivery, known: &HashMap<ClaimId, Known>) -> AcceptResult {
 async fn accept(
     connection: &mut WriterConnection,
     firsts: &[&Delivery],
+    undecided: &mut HashSet<ClaimId>,
 ) -> Result<HashMap<ClaimId, Known>, Error> {
     let mut known = HashMap::with_capacity(firsts.len());
     let seem_known: Vec<&Delivery> = firsts.iter().copied().filter(|it| it.seems_known).collect();
@@ -222,7 +125,16 @@ async fn accept(
             !known.contains_key(&first.claim) && !free.contains_key(&first.claim)
         };
         let left: Vec<&Delivery> = firsts.iter().copied().filter(unclaimed).collect();
-        let others = claim(connection, &left, &HashMap::new(), &mut known).await?;
+        let none = HashMap::new();
+        let claimed = claim(connection, &left, &none, undecided, &mut known).await;
+        let others = match claimed {
+            // Something was paused or resumed: the runs begin without their first effect.
+            Err(error) if classify(&error) == ErrorClass::Fenced => {
+                undecided.extend(left.iter().map(|first| first.claim));
+                claim(connection, &left, &none, undecided, &mut known).await?
+            }
+            claimed => claimed?,
+        };
         free.extend(meet(connection, &others, &mut known).await?);
         let again: Vec<&Delivery> = firsts
             .iter()
@@ -230,7 +142,7 @@ async fn accept(
             .filter(|first| free.contains_key(&first.claim))
             .collect();
         // A delivery that lost here finds the winner in the next round.
-        claim(connection, &again, &free, &mut known).await?;
+        claim(connection, &again, &free, undecided, &mut known).await?;
         free.clear();
         if known.len() == firsts.len() {
             return Ok(known);
@@ -283,6 +195,7 @@ fn new(delivery: &Delivery, run: Uuid, now: Timestamp, follows: Option<Event>) -
             fault: None,
             accepted_at: now,
             follows,
+            undecided: false,
         },
     }
 }
@@ -293,6 +206,7 @@ async fn claim<'a>(
     connection: &mut WriterConnection,
     firsts: &[&'a Delivery],
     free: &HashMap<ClaimId, FreeKey>,
+    undecided: &HashSet<ClaimId>,
     known: &mut HashMap<ClaimId, Known>,
 ) -> Result<Vec<&'a Delivery>, Error> {
     if firsts.is_empty() {
@@ -326,7 +240,7 @@ async fn claim<'a>(
         .collect();
     let follows: Vec<Option<Event>> = follows(firsts, &numbers, &intents);
     let continued = continued(firsts, &follows);
-    let moves = FirstEffectRows::of(firsts, &continued);
+    let moves = FirstEffectRows::of(firsts, &continued, undecided);
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![
         &claims,
         &runs,
@@ -339,7 +253,8 @@ async fn claim<'a>(
         &holders,
         &moves.events,
     ];
-    let kind = match (free.is_empty(), moves.effects.iter().any(Option::is_some)) {
+    let opens = moves.pause_versions.iter().any(Option::is_some);
+    let kind = match (free.is_empty(), opens) {
         (false, _) => ClaimMode::Again,
         (true, true) => ClaimMode::FirstWithEffects,
         (true, false) => ClaimMode::First,
@@ -351,6 +266,7 @@ async fn claim<'a>(
             &moves.steps,
             &moves.kinds,
             &moves.guards,
+            &moves.pause_versions,
         ]),
         ClaimMode::Again => values.extend([&numbers as &(dyn ToSql + Sync), &intents]),
     }
@@ -387,6 +303,7 @@ fn read_known(row: &tokio_postgres::Row) -> Option<Known> {
             fault: runs::read_json(row, 6),
             accepted_at: row.get(7),
             follows: None,
+            undecided: false,
         },
     };
     Some(known)

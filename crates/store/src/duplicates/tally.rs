@@ -15,39 +15,11 @@ use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::{StoppedRepeat, Subject};
+use super::statements::{KNOWN, TALLY, TALLY_AND_RAISE};
+use super::{DuplicateVerdict, StoppedRepeat, Subject};
 use crate::cell::Cell;
 use crate::writer::connection::{ErrorClass, WriterConnection, classify};
 use crate::writer::{WriteError, describe};
-
-/// What was held stays held: an operator decides it, whatever the trigger says later.
-pub(super) const TALLY: &str = "
-    INSERT INTO duplicates AS d (subject, stopped_by, fingerprint, namespace_id, run_id, verdict, count,
-                                 first_at, last_at, payload, arrival)
-    SELECT t.subject, t.stopped_by, t.fingerprint, t.namespace_id, t.run_id, t.verdict, t.count,
-           t.first_at, t.last_at, t.payload::json, t.arrival::json
-      FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::int4[], $5::uuid[], $6::text[],
-                  $7::int8[], $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[])
-        AS t (subject, stopped_by, fingerprint, namespace_id, run_id, verdict, count, first_at, last_at,
-              payload, arrival)
-     ORDER BY t.subject, t.stopped_by, t.fingerprint
-        ON CONFLICT (subject, stopped_by, fingerprint) DO UPDATE
-       SET count = d.count + EXCLUDED.count, run_id = EXCLUDED.run_id,
-           verdict = CASE WHEN d.verdict = 'held' THEN d.verdict ELSE EXCLUDED.verdict END,
-           arrival = coalesce(d.arrival, EXCLUDED.arrival),
-           payload = coalesce(d.payload, EXCLUDED.payload),
-           first_at = least(d.first_at, EXCLUDED.first_at),
-           last_at = greatest(d.last_at, EXCLUDED.last_at)";
-
-/// Which differing payloads of some subjects are kept already.
-pub(super) const KNOWN: &str = "
-    SELECT t.subject, t.stopped_by, d.fingerprint
-      FROM unnest($1::uuid[], $2::text[]) AS t (subject, stopped_by)
-     CROSS JOIN LATERAL (
-               SELECT k.fingerprint
-                 FROM duplicates k
-                WHERE k.subject = t.subject AND k.stopped_by = t.stopped_by AND k.payload IS NOT NULL
-                LIMIT $3) AS d";
 
 /// How many differing payloads of one subject are kept; further ones are counted together.
 pub const PAYLOADS_MAX: usize = 5;
@@ -96,7 +68,12 @@ impl Count {
         if other.last.at >= self.last.at {
             // A payload is kept as it came first.
             let (payload, arrival) = (self.last.payload.take(), self.last.arrival.take());
+            let held = [self.last.kind, other.last.kind].contains(&DuplicateVerdict::Held);
             self.last = other.last;
+            // What was held stays held, as in the table.
+            if held {
+                self.last.kind = DuplicateVerdict::Held;
+            }
             self.last.payload = payload.or_else(|| self.last.payload.take());
             self.last.arrival = arrival.or_else(|| self.last.arrival.take());
         }
@@ -311,7 +288,12 @@ async fn write(connection: &mut WriterConnection, chunk: Vec<Count>) -> Result<(
 
 async fn try_write(connection: &mut WriterConnection, chunk: Vec<Count>) -> Result<(), Error> {
     let chunk = cap(connection, chunk).await?;
-    let ready = connection.prepare(&[TALLY]).await?;
+    let differs = |count: &Count| count.last.kind != DuplicateVerdict::Repeat;
+    let text = match chunk.iter().any(differs) {
+        true => TALLY_AND_RAISE,
+        false => TALLY,
+    };
+    let ready = connection.prepare(&[text]).await?;
     let last = || chunk.iter().map(|count| &count.last);
     let subjects: Vec<Uuid> = last().map(|stopped| stopped.subject.uuid()).collect();
     let places: Vec<&str> = last().map(|stopped| stopped.subject.stopped_by()).collect();
@@ -339,10 +321,7 @@ async fn try_write(connection: &mut WriterConnection, chunk: Vec<Count>) -> Resu
         &payloads,
         &arrivals,
     ];
-    ready
-        .client
-        .execute(ready.statement(TALLY), &values)
-        .await?;
+    ready.client.execute(ready.statement(text), &values).await?;
     Ok(())
 }
 

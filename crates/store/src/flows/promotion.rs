@@ -36,6 +36,9 @@ const PROVEN: &str = "
       JOIN flows f ON f.id = l.flow_id
      WHERE f.namespace_id = $1 AND f.name = $2 AND l.number = $3";
 
+/// What is recorded where a release goes live again that no rehearsal has proven.
+const UNPROVEN: &str = "not proven by a rehearsal; it was live before";
+
 pub(crate) const STATEMENTS: &[&str] = &[PROMOTE, MARK_LIVE, PROVEN];
 
 /// Makes a release live. False if there is none of that number. The act is recorded in the same
@@ -80,7 +83,12 @@ pub async fn promote_proven(
     if !was_live && !passed {
         return Ok(Promotion::NotProven);
     }
-    make_live(&tx, (namespace_id, flow, number), act).await?;
+    let act = match passed {
+        true => Ok(act.clone()),
+        false => act.clone().because(UNPROVEN),
+    };
+    let act = act.unwrap_or_else(|error| unreachable!("{UNPROVEN}: {error}"));
+    make_live(&tx, (namespace_id, flow, number), &act).await?;
     tx.commit().await?;
     Ok(Promotion::Done)
 }

@@ -14,7 +14,8 @@ use super::{LeaseChange, Transition, WaitChange};
 use crate::gate_exits::GateExit;
 use crate::runs::Stage;
 use crate::{
-    approvals, audit, claims, effects, event_waits, gate_exits, kv, named_effects, outbox, tasks,
+    alerts, approvals, audit, claims, effects, event_waits, gate_exits, kv, named_effects, outbox,
+    tasks,
 };
 
 /// Which run each transition moves, under which lease, and what happens to the lease.
@@ -31,6 +32,7 @@ pub(super) struct Moves {
     pub(super) stages: Vec<&'static str>,
     pub(super) saw_cancels: Vec<bool>,
     pub(super) progress: Vec<bool>,
+    pub(super) pause_versions: Vec<Option<i64>>,
     pub(super) count: i64,
 }
 
@@ -59,6 +61,7 @@ impl Moves {
         self.stages.push(stage.as_str());
         self.saw_cancels.push(item.saw_cancel);
         self.progress.push(item.progresses);
+        self.pause_versions.push(item.pause_version);
         self.count += 1;
     }
 }
@@ -73,18 +76,33 @@ pub(super) struct Columns<'a> {
     pub(super) elapsed: Vec<Uuid>,
     pub(super) elapsed_count: i64,
     pub(super) cancelled: Vec<Uuid>,
+    pub(super) deferred: DeferredWaits,
     pub(super) tasks: tasks::Rows<'a>,
     pub(super) approvals: approvals::Rows<'a>,
     pub(super) stopped: Vec<Uuid>,
     pub(super) records: Records<'a>,
     pub(super) sets: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
+    pub(super) alerts: alerts::Rows<'a>,
     pub(super) gate_exits: gate_exits::Rows,
     pub(super) notices: named_effects::NoticeRows<'a>,
     pub(super) ended_children: EndedChildren,
     pub(super) event_waits: event_waits::Rows<'a>,
     pub(super) acts: audit::Rows<'a>,
     pub(super) next_runs: claims::Rows<'a>,
+    pub(super) paused: PausedRuns,
+}
+
+#[derive(Default)]
+pub(super) struct DeferredWaits {
+    pub(super) ids: Vec<Uuid>,
+    pub(super) untils: Vec<Option<Timestamp>>,
+}
+
+#[derive(Default)]
+pub(super) struct PausedRuns {
+    pub(super) runs: Vec<Uuid>,
+    pub(super) pauses: Vec<i64>,
 }
 
 #[derive(Default)]
@@ -130,6 +148,7 @@ impl<'a> Columns<'a> {
             elapsed: Vec::new(),
             elapsed_count: 0,
             cancelled: Vec::new(),
+            deferred: DeferredWaits::default(),
             tasks: tasks::Rows::default(),
             approvals: approvals::Rows::default(),
             stopped: Vec::new(),
@@ -140,12 +159,14 @@ impl<'a> Columns<'a> {
                 kv::Rows::default()
             },
             emitted: outbox::Rows::default(),
+            alerts: alerts::Rows::default(),
             gate_exits: gate_exits::Rows::default(),
             notices: named_effects::NoticeRows::default(),
             ended_children: EndedChildren::default(),
             event_waits: event_waits::Rows::default(),
             acts: audit::Rows::default(),
             next_runs: claims::Rows::default(),
+            paused: PausedRuns::default(),
         };
         for item in batch {
             columns.add(item, made.get(&item.run));
@@ -194,6 +215,9 @@ impl<'a> Columns<'a> {
         for emitted in &item.emitted {
             self.emitted.push(item, emitted);
         }
+        for raised in &item.alerts {
+            self.alerts.push(item.namespace_id, Some(item.run), raised);
+        }
         for gate in &item.leaves_gates {
             self.gate_exits.push(GateExit {
                 run: item.run,
@@ -215,6 +239,10 @@ impl<'a> Columns<'a> {
         if let Some(next) = &item.next_run {
             self.next_runs.push(next);
         }
+        if let Some(pause) = item.paused_by {
+            self.paused.runs.push(*item.run.as_uuid());
+            self.paused.pauses.push(pause);
+        }
     }
 
     fn add_wait(&mut self, item: &Transition, change: &'a WaitChange) {
@@ -232,6 +260,10 @@ impl<'a> Columns<'a> {
                 self.opened.runs.push(*item.run.as_uuid());
                 self.opened.steps.push(step);
                 self.opened.untils.push(*until);
+            }
+            WaitChange::Defer { wait, until } => {
+                self.deferred.ids.push(*wait.as_uuid());
+                self.deferred.untils.push(*until);
             }
             WaitChange::Elapse { wait } => {
                 self.elapsed.push(*wait.as_uuid());

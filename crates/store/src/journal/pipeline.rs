@@ -17,8 +17,8 @@ use super::columns::{Columns, Moves, OpenedWaits, Records};
 use super::{LOCK, LOCK_ROWS, Transition};
 use crate::writer::connection::PreparedClient;
 use crate::{
-    approvals, audit, child_runs, claims, event_waits, gate_exits, kv, late_responses, locks,
-    named_effects, outbox, tasks, waits,
+    alerts, approvals, audit, child_runs, claims, event_waits, gate_exits, kv, late_responses,
+    locks, named_effects, outbox, pauses, tasks, waits,
 };
 
 // Crosses slots (V1): entries of `kv` and locks change in the commit of a run of another slot. With a
@@ -30,6 +30,7 @@ pub(super) const EXTRA_STATEMENTS: &[&str] = &[
     LOCK,
     waits::OPEN,
     waits::WAKE_EARLY,
+    waits::DEFER,
     waits::ELAPSE,
     waits::CANCEL,
     late_responses::HEAR,
@@ -43,6 +44,7 @@ pub(super) const EXTRA_STATEMENTS: &[&str] = &[
     locks::TAKE,
     locks::RELEASE,
     outbox::EMIT,
+    alerts::RAISE,
     gate_exits::NOTE,
     named_effects::NOTE,
     child_runs::END,
@@ -50,13 +52,16 @@ pub(super) const EXTRA_STATEMENTS: &[&str] = &[
     event_waits::CLOSE,
     tasks::OPEN,
     tasks::REOPEN,
+    tasks::DEFER,
     tasks::WITHDRAW,
     approvals::OPEN,
+    approvals::DEFER,
     approvals::ELAPSE,
     approvals::WITHDRAW,
     approvals::HEAR,
     audit::APPEND,
     claims::MAKE_OR_NOTHING,
+    pauses::HOLD,
 ];
 
 type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Row>, Error>> + Send + 'a>>;
@@ -113,6 +118,10 @@ impl<'a> Pipeline<'a> {
             );
             self.send(event_waits::CLOSE, vec![&columns.elapsed]);
         }
+        let deferred = &columns.deferred;
+        if !deferred.ids.is_empty() {
+            self.send(waits::DEFER, vec![&deferred.ids, &deferred.untils]);
+        }
         if !columns.cancelled.is_empty() {
             self.send(waits::CANCEL, vec![&columns.cancelled]);
             self.send(event_waits::CLOSE, vec![&columns.cancelled]);
@@ -130,6 +139,9 @@ impl<'a> Pipeline<'a> {
         if let Some(values) = columns.emitted.values() {
             self.send(outbox::EMIT, values);
         }
+        if let Some(values) = columns.alerts.values() {
+            self.send(alerts::RAISE, values);
+        }
         if let Some(values) = columns.gate_exits.values() {
             self.send(gate_exits::NOTE, values);
         }
@@ -141,6 +153,10 @@ impl<'a> Pipeline<'a> {
         }
         if let Some(values) = columns.next_runs.values() {
             self.send(claims::MAKE_OR_NOTHING, values);
+        }
+        let paused = &columns.paused;
+        if !paused.runs.is_empty() {
+            self.send(pauses::HOLD, vec![&paused.runs, &paused.pauses]);
         }
         let ended = &columns.ended_children;
         if !ended.runs.is_empty() {
@@ -247,6 +263,7 @@ fn main_values<'a>(columns: &'a Columns<'a>) -> Values<'a> {
         stages,
         saw_cancels,
         progress,
+        pause_versions,
     } = &columns.moves;
     let mut values: Values<'a> = vec![
         runs,
@@ -261,6 +278,7 @@ fn main_values<'a>(columns: &'a Columns<'a>) -> Values<'a> {
         stages,
         saw_cancels,
         progress,
+        pause_versions,
     ];
     values.extend(columns.new_effects.insert_values().into_iter().flatten());
     values.extend(columns.old_effects.update_values().into_iter().flatten());

@@ -5,6 +5,8 @@
 
 use std::sync::OnceLock;
 
+use semel_model::SeededBug;
+
 use super::{EffectChange, LeaseChange, Transition};
 use crate::clock::PRESENT;
 use crate::writer::connection::COMMITS_ALONE;
@@ -38,12 +40,13 @@ const MOVES: &str = ",
         SELECT *
           FROM unnest($?::uuid[], $?::int8[], $?::int4[], $?::uuid[], $?::date[], $?::text[],
                       $?::bool[], $?::bool[], $?::timestamptz[], $?::text[], $?::bool[],
-                      $?::bool[])
+                      $?::bool[], $?::int8[])
             AS t (run_id, epoch, seq, holder, partition_date, events, ends, hold, due_at, stage, saw_cancel,
-                  progress))";
+                  progress, pause_version))";
 
 /// The fence: each row must still carry the holder, the epoch and the number that its worker
-/// believes in.
+/// believes in. A transition that was decided under a version of what is paused must also find that
+/// version: the row of the clock was read with the time, so that it costs nothing.
 ///
 /// The plan is pinned to the primary key. As plain equalities, run and holder are both fit for an
 /// index, and statistics from an hour in which no worker held a run make the holder's look better:
@@ -68,6 +71,7 @@ macro_rules! fenced {
          WHERE NOT t.ends
            AND q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = t.epoch AND q.seq = t.seq
            AND q.holder IS NOT DISTINCT FROM t.holder
+           AND coalesce(t.pause_version = (SELECT pause_version FROM present), true)
      RETURNING q.run_id, q.cancel)"
         )
     };
@@ -151,10 +155,13 @@ impl ChangeKinds {
     fn write(self) -> String {
         let mut text = format!("{COMMITS_ALONE}{PRESENT}{MOVES}");
         let parts = [
-            (self.goes_on && !self.ends, with_seeded_bug(FENCED)),
+            (
+                self.goes_on && !self.ends,
+                in_any_pause(with_seeded_bug(FENCED)),
+            ),
             (
                 self.goes_on && self.ends,
-                with_seeded_bug(FENCED_BESIDE_ENDED),
+                in_any_pause(with_seeded_bug(FENCED_BESIDE_ENDED)),
             ),
             (self.ends, with_seeded_bug(FENCED_END)),
             (true, with_seeded_bug(WRITTEN)),
@@ -201,6 +208,12 @@ use super::seeded_bug::with_seeded_bug;
 #[cfg(not(feature = "faults"))]
 fn with_seeded_bug(text: &'static str) -> &'static str {
     text
+}
+
+/// The fence, which compares no version where the test build makes that mistake on purpose.
+fn in_any_pause(fence: &'static str) -> &'static str {
+    let compared = "t.pause_version = (SELECT pause_version FROM present)";
+    SeededBug::PauseNotCompared.in_text(fence, compared, "true")
 }
 
 /// A shape that has every part, and one that has the fewest, for the test that prepares them.

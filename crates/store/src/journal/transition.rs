@@ -7,6 +7,7 @@ use semel_model::run::RunState;
 use semel_model::{EffectId, GateId, Guard, RunId, SessionId, WaitId, effect};
 
 use super::Events;
+use crate::alerts::RaisedAlert;
 use crate::approvals::ApprovalChange;
 use crate::audit::AuditEntry;
 use crate::claims::NextRun;
@@ -46,6 +47,8 @@ pub struct Transition {
     pub kv: Option<Write>,
     /// Events that go out with the same commit.
     pub emitted: Vec<Emitted>,
+    /// What people must learn of, where the namespace has alerts set.
+    pub alerts: Vec<RaisedAlert>,
     /// The gates that a run leaves by its end.
     pub leaves_gates: Vec<GateId>,
     /// What the run came to at named effects, which have to know.
@@ -64,6 +67,11 @@ pub struct Transition {
     /// Whether the run made progress. An effect that was found without its outcome and is performed
     /// again may be what ended the process before: its takes are still counted.
     pub progresses: bool,
+    /// The version of what is paused that it was decided under, where it must still be that one: an
+    /// attempt begins, or the run falls asleep because of a pause.
+    pub pause_version: Option<i64>,
+    /// The pause because of which the run falls asleep.
+    pub paused_by: Option<i64>,
     /// What happens to the lease.
     pub lease: LeaseChange,
 }
@@ -81,12 +89,14 @@ impl Transition {
         let tells = !self.emitted.is_empty()
             || !self.leaves_gates.is_empty()
             || !self.notices.is_empty()
-            || !self.acts.is_empty();
+            || !self.acts.is_empty()
+            || !self.alerts.is_empty();
         parks
             || tells
             || !self.waits.is_empty()
             || self.ends_child()
             || self.next_run.is_some()
+            || self.paused_by.is_some()
             || !self.tasks.is_empty()
             || !self.approvals.is_empty()
             || self.kv.as_ref().is_some_and(|it| !kv::is_plain_set(it))
@@ -155,6 +165,13 @@ pub enum WaitChange {
         /// The event that it is for.
         topic: Option<Topic>,
     },
+    /// A pause is over, and it ends by itself later.
+    Defer {
+        /// The wait.
+        wait: WaitId,
+        /// When.
+        until: Option<Timestamp>,
+    },
     /// Its time is over, and no callback came.
     Elapse {
         /// The wait.
@@ -190,6 +207,8 @@ pub enum TransitionResult {
     },
     /// The lease is another's: nothing was written.
     Fenced,
+    /// Something was paused or resumed since it was decided: nothing was written, and the lease holds.
+    PausesChanged,
     /// A callback ended the wait whose time was up: nothing was written, and the lease holds.
     Overtaken,
 }

@@ -4,23 +4,36 @@ use jiff::Timestamp;
 use semel_model::{Key, NamedEffectId};
 use tokio_postgres::Row;
 
+use crate::alerts::raise;
 use crate::cell::{EveryCell, ReadError};
 
 /// What another statement has locked is passed over: a heartbeat or a report may save it.
-const LAPSE: &str = "/* commits alone: named effect lapse */
+const LAPSE: &str = concat!(
+    "/* commits alone: named effect lapse */
     WITH over AS (
         SELECT id
           FROM named_effects
          WHERE lease_until <= (SELECT moment())
          ORDER BY lease_until
          LIMIT $1
-           FOR UPDATE SKIP LOCKED)
+           FOR UPDATE SKIP LOCKED),
+    lapsed AS (
     UPDATE named_effects n
        SET state = 'in_doubt', lease_until = NULL,
            fault = json_build_object('code', $2::text,
                                      'message', 'the process that held the key was lost')
      WHERE n.id = ANY (ARRAY(SELECT id FROM over)) AND n.lease_until <= (SELECT moment())
- RETURNING n.id, n.scope, n.key, n.holder_name, n.heartbeat_at";
+ RETURNING n.id, n.namespace_id, n.scope, n.key, n.holder_name, n.heartbeat_at),
+    raised AS (
+        ",
+    raise!(
+        "SELECT l.namespace_id, 'doubt' AS kind, '' AS flow, '' AS connection, 'once' AS step,
+               NULL::uuid AS run_id, 1 AS count
+          FROM lapsed l"
+    ),
+    ")
+    SELECT id, scope, key, holder_name, heartbeat_at FROM lapsed"
+);
 
 /// What is expired becomes absent, one generation on, and keeps nothing of what it was. Its generation
 /// is kept without end: a `db` step's marker, or a destination that honours keys, may remember a key

@@ -13,6 +13,7 @@ use tokio_postgres::types::ToSql;
 use super::load::load;
 use super::returned::give_back;
 use super::{Taken, Taker};
+use crate::alerts::raise;
 use crate::cell::{ReadError, SlotCell};
 use crate::journal::to_text;
 
@@ -48,7 +49,8 @@ pub(super) const DEFER: &str = give_back!(
 
 /// Carries nothing of what was refused, and needs nothing of what cannot be read. The queue's own
 /// number is the one to follow on: a write whose answer was lost may have landed.
-pub(super) const QUARANTINE: &str = "/* commits alone: quarantine */
+pub(super) const QUARANTINE: &str = concat!(
+    "/* commits alone: quarantine */
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     stopped AS (
         UPDATE queue
@@ -66,8 +68,20 @@ pub(super) const QUARANTINE: &str = "/* commits alone: quarantine */
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
         SELECT p.partition_date, p.run_id, p.seq, p.epoch, t.now, $5::text::json
           FROM stopped p, present t
-            ON CONFLICT DO NOTHING)
-    SELECT count(*) FROM stopped";
+            ON CONFLICT DO NOTHING),
+    raised AS (
+        ",
+    raise!(
+        "SELECT r.namespace_id, 'quarantined' AS kind, f.name AS flow, '' AS connection, '' AS step,
+               p.run_id, 1 AS count
+          FROM stopped p
+          JOIN runs r ON r.id = p.run_id
+          JOIN releases e ON e.id = r.release_id
+          JOIN flows f ON f.id = e.flow_id"
+    ),
+    ")
+    SELECT count(*) FROM stopped"
+);
 
 impl Taker {
     /// Takes one run that is due and was taken before without progress, and loads it.

@@ -47,14 +47,21 @@ const FIND: &str = "
       FROM rehearsals
      WHERE namespace_id = $1 AND id = $2";
 
-/// The latest whole rehearsal of each digest.
+/// The latest whole rehearsal of each digest with the same facts.
 const LATEST: &str = "
-    SELECT DISTINCT ON (digest) digest, facts, state = 'passed', ended_at
+    SELECT DISTINCT ON (digest, facts) digest, facts, state = 'passed', ended_at
       FROM rehearsals
      WHERE namespace_id = $1 AND flow = $2 AND whole AND state IN ('passed', 'violated')
-     ORDER BY digest, asked_at DESC";
+     ORDER BY digest, facts, asked_at DESC";
 
-pub(crate) const STATEMENTS: &[&str] = &[ASK, TRIM, ADVANCE, FINISH, FIND, LATEST];
+const TRIED: &str = "
+    SELECT count(*) FILTER (WHERE asked_by = $5),
+           count(*) FILTER (WHERE state IN ('queued', 'running')
+                              AND seen_at >= moment() - interval '1 minute') > 0
+      FROM rehearsals
+     WHERE namespace_id = $1 AND flow = $2 AND digest = $3 AND facts = $4 AND whole";
+
+pub(crate) const STATEMENTS: &[&str] = &[ASK, TRIM, ADVANCE, FINISH, FIND, LATEST, TRIED];
 
 /// A rehearsal that is asked for.
 #[derive(Clone, Debug)]
@@ -100,7 +107,16 @@ pub struct RehearsalView {
     pub ended_at: Option<Timestamp>,
 }
 
-/// What the latest rehearsal of a digest showed.
+/// How often a release was to be rehearsed with the same facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RehearsalTries {
+    /// How often one asked for it.
+    pub times: i64,
+    /// Whether a server is at it, whoever asked.
+    pub under_way: bool,
+}
+
+/// What the latest rehearsal of a digest with the same facts showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rehearsed {
     /// The digest.
@@ -222,7 +238,29 @@ fn read(row: &Row) -> RehearsalView {
     }
 }
 
-/// Lists what the latest whole rehearsal of each digest of a flow showed.
+/// How often one asked for a whole rehearsal of a digest with these facts, and whether a server is
+/// at it.
+///
+/// # Errors
+///
+/// Where the database does not answer.
+pub async fn count_tried(
+    cell: HomeCell<'_>,
+    (namespace_id, flow): (i32, &str),
+    (digest, facts): (&str, &str),
+    asked_by: &str,
+) -> Result<RehearsalTries, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_one(TRIED, &[&namespace_id, &flow, &digest, &facts, &asked_by])
+        .await?;
+    Ok(RehearsalTries {
+        times: row.get(0),
+        under_way: row.get(1),
+    })
+}
+
+/// Lists what the latest whole rehearsal showed of each digest of a flow, for each of its facts.
 ///
 /// # Errors
 ///

@@ -26,6 +26,13 @@ pub(crate) const REOPEN: &str = "
       FROM unnest($1::uuid[], $2::int4[]) AS t (id, attempt)
      WHERE k.id = t.id AND k.state IN ('failed', 'lost', 'withdrawn') AND k.attempt < t.attempt";
 
+/// Moves the times of tasks by that of a pause.
+pub(crate) const DEFER: &str = "
+    UPDATE tasks k
+       SET until = t.until
+      FROM unnest($1::uuid[], $2::timestamptz[]) AS t (id, until)
+     WHERE k.id = t.id AND k.ended_at IS NULL";
+
 /// Withdraws tasks that no worker has; refuses the transition if a worker was first.
 pub(crate) const WITHDRAW: &str = "
     WITH withdrawn AS (
@@ -54,6 +61,13 @@ pub enum TaskChange {
         /// The number of the attempt.
         attempt: u32,
     },
+    /// A pause is over, and its time ends later.
+    Defer {
+        /// The task.
+        task: EffectId,
+        /// When.
+        until: Option<Timestamp>,
+    },
     /// The run no longer needs it, and no worker has it.
     Withdraw {
         /// The task.
@@ -75,6 +89,8 @@ pub(crate) struct Rows<'a> {
     inputs: Vec<String>,
     again: Vec<Uuid>,
     again_attempts: Vec<i32>,
+    deferred: Vec<Uuid>,
+    deferred_untils: Vec<Option<Timestamp>>,
     withdrawn: Vec<Uuid>,
     withdrawn_count: i64,
 }
@@ -91,6 +107,10 @@ impl<'a> Rows<'a> {
                 self.again.push(*task.as_uuid());
                 let attempt = i32::try_from(*attempt).unwrap_or(i32::MAX);
                 self.again_attempts.push(attempt);
+            }
+            TaskChange::Defer { task, until } => {
+                self.deferred.push(*task.as_uuid());
+                self.deferred_untils.push(*until);
             }
             TaskChange::Withdraw { task } => {
                 self.withdrawn.push(*task.as_uuid());
@@ -137,6 +157,9 @@ impl<'a> Rows<'a> {
         }
         if !self.again.is_empty() {
             all.push((REOPEN, vec![&self.again, &self.again_attempts]));
+        }
+        if !self.deferred.is_empty() {
+            all.push((DEFER, vec![&self.deferred, &self.deferred_untils]));
         }
         if !self.withdrawn.is_empty() {
             all.push((WITHDRAW, vec![&self.withdrawn, &self.withdrawn_count]));

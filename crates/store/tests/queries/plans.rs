@@ -102,6 +102,18 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
         "the first entry of the index, and no more",
     ),
     (
+        "tasks",
+        "/* commits alone: task claim */",
+        "a scan of pauses",
+        "only of a task whose time is nearly over; the table is small where it is scanned",
+    ),
+    (
+        "tasks",
+        "/* commits alone: task renew */",
+        "a scan of pauses",
+        "only of a task whose time is nearly over; the table is small where it is scanned",
+    ),
+    (
         "queue",
         "/* commits alone: recover */",
         "queue_by_holder",

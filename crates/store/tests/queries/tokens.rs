@@ -15,6 +15,7 @@ fn token(number: u128, rights: Rights) -> NewToken<'static> {
         digest: &[7; 32],
         lifetime: Span::from_secs(60),
         groups: &[],
+        role: None,
         rights,
     }
 }

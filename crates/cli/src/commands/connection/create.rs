@@ -51,6 +51,13 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         Change::Unchanged => format!("{name} is unchanged"),
     };
     let mut answer = Answer::done(&kept, text);
+    for one in &kept.unproven {
+        let (flow, release) = (&one.flow, one.release);
+        answer = answer.note(format!(
+            "{flow} r{release} is live and not proven any more: connection changed; it is rehearsed in the background"
+        ));
+        answer = answer.next(format!("semel flow show {flow}"));
+    }
     for secret in &kept.missing {
         answer = answer.next(format!("semel secret set {secret}"));
     }

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::remote;
 use crate::style::{Tone, cell, render, toned_cell};
 use crate::text::ago;
+use crate::views::pause;
 
 /// List the connections of the namespace.
 #[derive(Debug, clap::Args)]
@@ -30,6 +31,8 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
         ]);
     }
     let mut answer = Answer::done(&page, render(&table));
+    let paused = page.items.iter().filter_map(|one| one.paused.as_ref());
+    answer.notes.extend(paused.map(pause::tell));
     if page.items.is_empty() {
         answer = answer
             .note("no connections yet")

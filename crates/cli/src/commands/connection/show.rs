@@ -6,6 +6,7 @@ use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::remote;
 use crate::text::{ago, printable_lines};
+use crate::views::pause;
 
 /// Show a connection, with the names of its secrets and without their values.
 #[derive(Debug, clap::Args)]
@@ -27,6 +28,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         printable_lines(&described)
     );
     let mut answer = Answer::done(&found, text);
+    answer.notes.extend(found.paused.as_ref().map(pause::tell));
     for secret in &found.missing {
         answer = answer
             .note(format!("the secret {secret} is not set: nothing is sent"))

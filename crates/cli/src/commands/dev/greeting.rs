@@ -11,12 +11,29 @@ use crate::answer::Answer;
 use crate::curl;
 use crate::style::Style;
 
+/// Where everything is.
+pub(super) struct Place<'a> {
+    /// The server.
+    pub(super) url: &'a str,
+    /// The address that opens the console, once.
+    pub(super) console: Option<&'a str>,
+    /// What is kept.
+    pub(super) folder: &'a Path,
+}
+
 /// The greeting, for people and for programs.
-pub(super) fn of(url: &str, folder: &Path, flows: &BTreeMap<String, Live>, style: Style) -> Answer {
-    let mut lines = vec![
-        format!("semel is ready at {}", style.bold(url)),
-        String::new(),
-    ];
+pub(super) fn of(place: &Place<'_>, flows: &BTreeMap<String, Live>, style: Style) -> Answer {
+    let Place {
+        url,
+        console,
+        folder,
+    } = *place;
+    let mut lines = vec![format!("semel is ready at {}", style.bold(url))];
+    if let Some(console) = console {
+        lines.push("Console (once, within a minute; `semel open` makes another address):".into());
+        lines.push(format!("  {console}"));
+    }
+    lines.push(String::new());
     let mut data = Vec::new();
     for (file, live) in flows {
         let name = &live.flow.name;
@@ -34,6 +51,7 @@ pub(super) fn of(url: &str, folder: &Path, flows: &BTreeMap<String, Live>, style
     lines.extend(advice(flows.is_empty()));
     let data = json!({
         "url": url,
+        "console": console,
         "namespace": NAMESPACE,
         "token_file": folder.join("token"),
         "flows": data,

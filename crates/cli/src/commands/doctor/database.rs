@@ -36,7 +36,12 @@ pub(super) async fn look(ctx: &Context, database: &Database) -> Vec<Line> {
     lines.push(migrations(&cell).await);
     lines.push(vault(ctx, &cell).await);
     match health::read(&cell).await {
-        Ok(health) => lines.extend([version(&health), clock(&health), snapshots(&health)]),
+        Ok(health) => lines.extend([
+            version(&health),
+            clock(&health),
+            snapshots(&health),
+            rehearsals(&health),
+        ]),
         Err(error) => {
             let mend = "the role needs to read pg_stat_activity";
             lines.push(Line::fail("database", chain(&error), mend));
@@ -123,5 +128,17 @@ fn snapshots(health: &Health) -> Line {
             "end that transaction: while it is open, tables grow and taking work slows down",
         ),
         Some(_) | None => Line::ok("snapshots", "none is open for long"),
+    }
+}
+
+/// Whether releases can be rehearsed, which is needed to promote them.
+fn rehearsals(health: &Health) -> Line {
+    match health.creates_schemas {
+        true => Line::ok("rehearsals", "the role may create schemas for them"),
+        false => Line::fail(
+            "rehearsals",
+            "the role may not create schemas, so no release can be rehearsed",
+            "GRANT CREATE ON DATABASE … TO …",
+        ),
     }
 }

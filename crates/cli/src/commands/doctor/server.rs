@@ -1,13 +1,15 @@
 //! The server and the token.
 
 use semel_api::ClientError;
+use semel_api::types::{Alerts, Pause};
 use semel_model::Rights;
 
 use super::Line;
 use crate::answer::chain;
 use crate::context::Context;
 use crate::remote;
-use crate::text::ago;
+use crate::text::{ago, printable};
+use crate::views;
 
 pub(super) async fn look(ctx: &Context) -> Vec<Line> {
     let client = match remote::client(ctx) {
@@ -29,7 +31,21 @@ pub(super) async fn look(ctx: &Context) -> Vec<Line> {
             return vec![Line::fail("server", chain(&error), mend)];
         }
     };
-    vec![server, token(client.whoami().await)]
+    let mut lines = vec![
+        server,
+        token(client.whoami().await),
+        alerts(client.list_alerts().await),
+    ];
+    // A token that is refused has its line already.
+    if let Ok(open) = client.list_pauses().await {
+        lines.extend(open.items.iter().map(paused));
+    }
+    lines
+}
+
+fn paused(pause: &Pause) -> Line {
+    let mend = format!("semel {} resume {}", pause.kind, pause.name);
+    Line::warn("pause", views::pause::tell(pause), mend)
 }
 
 fn token(whoami: Result<semel_api::types::Whoami, ClientError>) -> Line {
@@ -49,6 +65,38 @@ fn token(whoami: Result<semel_api::types::Whoami, ClientError>) -> Line {
             "create one with `semel migrate --new-token`, and set SEMEL_TOKEN",
         ),
         Err(error) => Line::fail("token", chain(&error), error.hint()),
+    }
+}
+
+/// Whether people learn of doubts and stopped runs.
+fn alerts(found: Result<Alerts, ClientError>) -> Line {
+    let alerts = match found {
+        Ok(alerts) => alerts,
+        Err(error) => return Line::warn("alerts", chain(&error), error.hint()),
+    };
+    let set = "semel alert set CONNECTION";
+    let Some(setting) = &alerts.setting else {
+        return Line::warn("alerts", "none are set: people learn of nothing", set);
+    };
+    let Some(connection) = &setting.connection else {
+        return Line::warn("alerts", "only printed to the server's log", set);
+    };
+    if !setting.connection_exists {
+        let found = format!("they go to {}, which does not exist", printable(connection));
+        return Line::warn("alerts", found, set);
+    }
+    let failing = alerts.groups.iter().filter(|group| group.failures > 0);
+    match failing.clone().count() {
+        0 => Line::ok("alerts", format!("they go to {}", printable(connection))),
+        count => {
+            let messages = failing.filter_map(|group| group.message.as_ref());
+            let note = messages
+                .filter_map(|message| message.note.as_deref())
+                .next();
+            let note = printable(note.unwrap_or("the outcome is unknown"));
+            let found = format!("{count} groups have a message that was not delivered: {note}");
+            Line::warn("alerts", found, "semel alert list, then semel alert test")
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::remote;
 use crate::style::{cell, render};
-use crate::views::maybe_ago;
+use crate::views::{maybe_ago, pause};
 
 /// List the flows and their live releases.
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,9 @@ pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answe
             cell(flow.proof.as_deref().unwrap_or("-")),
         ]);
     }
-    let answer = Answer::done(&page, render(&table));
+    let mut answer = Answer::done(&page, render(&table));
+    let paused = page.items.iter().filter_map(|flow| flow.paused.as_ref());
+    answer.notes.extend(paused.map(pause::tell));
     Ok(if page.items.is_empty() {
         answer.note("no flows yet").next("semel flow push FILE")
     } else {

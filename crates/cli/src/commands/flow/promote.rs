@@ -65,7 +65,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let answer = Answer::done(&promoted, text);
     let answer = match promoted.proof.filter(|proof| proof != "proven") {
         Some(proof) => answer
-            .note(format!("r{} is {proof}", promoted.release))
+            .note(format!("warning: r{} is {proof}", promoted.release))
             .next(format!("semel rehearse {flow}")),
         None => answer,
     };
@@ -80,8 +80,16 @@ async fn prove(
     number: i32,
 ) -> Result<(), Problem> {
     let release = found.releases.iter().find(|one| one.number == number);
+    let source = release.map(|one| one.source.clone()).unwrap_or_default();
+    if semel_flow::examples(&source).is_empty() {
+        return Err(without_examples(found, number, &source));
+    }
+    output::note(&format!(
+        "{} r{number} is rehearsed before it goes live",
+        found.flow.name
+    ));
     let ask = AskRehearsal {
-        source: release.map(|one| one.source.clone()).unwrap_or_default(),
+        source,
         file: found.flow.name.clone(),
         example: None,
         fault: None,
@@ -100,6 +108,19 @@ async fn prove(
             )
         }
     }
+}
+
+/// A release that cannot be rehearsed, and what to write so that it can.
+fn without_examples(found: &FlowDetail, number: i32, source: &str) -> Problem {
+    let name = &found.flow.name;
+    let message = format!("{name} r{number} is not live: it has no examples to rehearse it with");
+    let lines = semel_rehearse::first_example(source);
+    let hint = format!(
+        "add an example to the flow, with an input and what its destinations answer, then push, publish and promote it:\n{lines}"
+    );
+    Problem::new(Outcome::Conflict, Code::FlowNotRehearsed.as_str(), message)
+        .hint(hint)
+        .next(format!("semel flow show {name}"))
 }
 
 fn latest(found: &FlowDetail) -> Result<i32, Problem> {

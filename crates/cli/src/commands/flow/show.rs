@@ -11,6 +11,7 @@ use crate::inventory;
 use crate::remote;
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::{ago, printable, shortened};
+use crate::views::pause;
 
 /// How many characters of a digest people need to tell releases apart.
 const DIGEST_CHARS: usize = 13;
@@ -29,6 +30,9 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let text = tell(&found, &known.facts, ctx.style);
     let mut answer = Answer::done(&found, text);
     answer.notes.extend(known.note);
+    answer
+        .notes
+        .extend(found.flow.paused.as_ref().map(pause::tell));
     Ok(answer.next(format!("semel run list --flow {}", arguments.flow)))
 }
 

@@ -1,8 +1,9 @@
 //! `semel run resume`: resumes a run that failed or used up its retries.
 
-use semel_api::types::Resume;
+use semel_api::types::{Resume, RunJobVerb};
 use semel_model::RunId;
 
+use super::many::{self, Many};
 use crate::answer::{Answer, Problem};
 use crate::commands::Repeat;
 use crate::context::Context;
@@ -15,11 +16,14 @@ use crate::remote;
   semel run resume run_0123… --reason 'the bank is back'
   semel run resume run_0123… --ask-again --reason 'the amount was corrected'")]
 pub(crate) struct Arguments {
-    /// The run.
-    run: RunId,
+    /// The run; without it, `--flow` says which runs.
+    #[arg(required_unless_present = "flow", requires = "reason")]
+    run: Option<RunId>,
+    #[command(flatten)]
+    many: Many,
     /// The reason, for the audit log.
     #[arg(long)]
-    reason: String,
+    reason: Option<String>,
     /// Ask the people again who rejected an approval. Without it, a run that failed by a rejection
     /// is not resumed.
     #[arg(long)]
@@ -29,9 +33,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
-    let run = arguments.run;
+    let Some(run) = arguments.run else {
+        let (many, repeat) = (&arguments.many, &arguments.repeat);
+        let reason = arguments.reason.as_deref();
+        return many::run(ctx, RunJobVerb::Resume, many, reason, repeat).await;
+    };
     let resume = Resume {
-        reason: arguments.reason.clone(),
+        reason: arguments.reason.clone().unwrap_or_default(),
         ask_again: arguments.ask_again,
     };
     let client = remote::client(ctx)?;

@@ -2,7 +2,7 @@
 
 use semel_api::types::{CreateToken, CreatedToken};
 use semel_api::{ClientError, Code};
-use semel_model::{Right, Rights, Span};
+use semel_model::{Right, Rights, Role, Span};
 use semel_store::Cell;
 
 use crate::access;
@@ -18,13 +18,17 @@ use crate::remote;
 /// every right that it gives. Safe to repeat: the same command shows the same token again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  semel token create ci --right read,write,promote
-  semel token create pager --right read --expires-in 365d
+  semel token create ci --role editor --right promote
+  semel token create pager --role observer --expires-in 365d
+  semel token create robot --right read,write,promote
   semel token create admin --all-rights --database postgresql://…   where no token works any more")]
 pub(crate) struct Arguments {
     /// What you call it: its holder is known by this name, to approvals too.
     name: String,
-    /// What it may do; may be given more than once, or as a list with commas.
+    /// What its holder is: observer, viewer, operator, approver, editor, admin or worker.
+    #[arg(long, value_name = "ROLE", conflicts_with = "all_rights")]
+    role: Option<Role>,
+    /// What it may do besides; may be given more than once, or as a list with commas.
     #[arg(long = "right", value_name = "RIGHT", value_delimiter = ',')]
     rights: Vec<Right>,
     /// Let it do everything.
@@ -45,7 +49,11 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let rights = match arguments.all_rights {
         true => Rights::ALL,
-        false => arguments.rights.iter().copied().collect(),
+        false => {
+            let of_role = arguments.role.map(Role::rights).unwrap_or_default();
+            let named = arguments.rights.iter().copied();
+            of_role.iter().chain(named).collect()
+        }
     };
     if rights.is_empty() {
         return Err(no_right());
@@ -62,8 +70,19 @@ fn no_right() -> Problem {
         .iter()
         .map(|right| format!("\n  {:<9} {}", right.as_str(), right.meaning()));
     let list: String = list.collect();
-    Problem::usage(format!("a token needs at least one right:{list}"))
-        .hint("name each with --right, or pass --all-rights")
+    let roles = Role::ALL.iter().map(|role| {
+        format!(
+            "\n  {:<9} {}: {}",
+            role.as_str(),
+            role.meaning(),
+            role.rights()
+        )
+    });
+    let roles: String = roles.collect();
+    Problem::usage(format!(
+        "a token needs a role or at least one right.\nroles:{roles}\nrights:{list}"
+    ))
+    .hint("name a role with --role or each right with --right, or pass --all-rights")
 }
 
 async fn create_over(
@@ -73,6 +92,7 @@ async fn create_over(
 ) -> Result<Answer, Problem> {
     let create = CreateToken {
         name: arguments.name.clone(),
+        role: arguments.role,
         rights: rights.iter().collect(),
         groups: arguments.groups.clone(),
         lifetime: Some(arguments.expires_in),
@@ -104,6 +124,7 @@ async fn create_in(cell: &Cell, arguments: &Arguments, rights: Rights) -> Result
     let wanted = access::Wanted {
         name: &arguments.name,
         groups: &arguments.groups,
+        role: arguments.role,
         rights,
         lifetime: arguments.expires_in,
     };

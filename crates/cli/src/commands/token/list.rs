@@ -1,7 +1,7 @@
 //! `semel token list`.
 
 use semel_api::types::{Page, Token, TokenFilter};
-use semel_model::Rights;
+use semel_model::{Rights, Role};
 
 use crate::access;
 use crate::answer::{Answer, Problem};
@@ -29,15 +29,19 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let page = find(ctx, arguments).await?;
-    let header = ["ID", "NAME", "RIGHTS", "GROUPS", "CREATED", "EXPIRES"];
+    let header = [
+        "ID", "NAME", "ROLE", "RIGHTS", "GROUPS", "CREATED", "USED", "EXPIRES",
+    ];
     let mut table = ctx.style.table(&header);
     for token in &page.items {
         table.add_row([
             cell(token.id.to_string()),
             cell(&token.name),
+            cell(token.role.map_or("-", Role::as_str)),
             cell(spelled(token.rights)),
             cell(token.groups.join(", ")),
             cell(ago(token.created_at)),
+            cell(token.last_used_at.map_or_else(|| "never".to_owned(), ago)),
             cell(end(token)),
         ]);
     }

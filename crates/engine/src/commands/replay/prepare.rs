@@ -22,6 +22,7 @@ use crate::decide::{
 use crate::event;
 use crate::external_result::ExternalResult;
 use crate::ingest::key_of;
+use crate::pauses::RunPauses;
 use crate::runtime::Runtime;
 use crate::state::FoldedRun;
 use crate::turn::views;
@@ -195,6 +196,7 @@ impl Runtime {
             late_responses: &[],
             outside: &ExternalResult::Nothing,
             looked: None,
+            pauses: RunPauses::default(),
         };
         let about = PreviewContext {
             from: wish.from.as_deref(),

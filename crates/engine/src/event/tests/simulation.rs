@@ -17,6 +17,7 @@ use crate::decide::{DecideContext, Decision, NextAction, decide};
 use crate::event::{Acceptance, Before, RowChanges, apply, begin, project};
 use crate::external_result::ExternalResult;
 use crate::landing::Landing;
+use crate::pauses::RunPauses;
 use crate::state::FoldedRun;
 use crate::vault::Destinations;
 
@@ -153,6 +154,7 @@ impl<'f> Simulation<'f> {
             late_responses: &self.late_responses,
             outside: &self.outside,
             looked: self.looked,
+            pauses: RunPauses::default(),
         }
     }
 

@@ -19,6 +19,8 @@ pub(in crate::turn) struct Identity {
     pub(in crate::turn) child_of: Option<RunId>,
     /// Whether an attempt was made since the last write.
     pub(in crate::turn) tried: bool,
+    /// The version of what was paused when the turn decided.
+    pub(in crate::turn) pause_version: i64,
 }
 
 impl PendingWrite {
@@ -34,9 +36,13 @@ impl PendingWrite {
             saw_cancel,
             child_of: part_of,
             tried,
+            pause_version,
         } = identity;
         let changes = std::mem::take(&mut self.changes);
         let progresses = tried || !self.only_repeats();
+        let paused_by = self.paused_by.take();
+        let intends = |event: &Event| matches!(event, Event::Intended { .. });
+        let decided = paused_by.is_some() || self.events.iter().any(intends);
         Transition {
             run,
             partition_date,
@@ -51,6 +57,7 @@ impl PendingWrite {
             approvals: changes.approvals,
             kv: self.kv.take(),
             emitted: std::mem::take(&mut self.emitted),
+            alerts: changes.alerts,
             leaves_gates: std::mem::take(&mut self.departs),
             notices: changes.notices,
             record: changes.record,
@@ -59,6 +66,8 @@ impl PendingWrite {
             saw_cancel,
             parent: part_of,
             progresses,
+            pause_version: decided.then_some(pause_version),
+            paused_by,
             lease,
         }
     }

@@ -25,6 +25,7 @@ const STATE: &str = "
         (SELECT string_agg(concat(name, version, data_key), ',' ORDER BY name, version) FROM secrets),
         (SELECT count(*) FROM data_keys),
         (SELECT string_agg(concat(name, event), ',' ORDER BY name) FROM subscriptions),
+        (SELECT string_agg(concat(namespace_id, connection), ',') FROM alert_settings),
         (SELECT string_agg(concat(flow, paused_at), ',' ORDER BY id) FROM schedules)))";
 
 /// A server with a subject for every act.
@@ -191,6 +192,18 @@ impl Stage {
                 why(),
             ),
             (
+                "flow.pause",
+                post.clone(),
+                "/v1/flows/nightly/pause".to_owned(),
+                why(),
+            ),
+            (
+                "flow.resume",
+                post.clone(),
+                "/v1/flows/nightly/resume".to_owned(),
+                why(),
+            ),
+            (
                 "wait.complete",
                 post.clone(),
                 format!("/v1/waits/{}/complete", self.wait),
@@ -246,7 +259,7 @@ impl Stage {
             ),
             (
                 "subscription.put",
-                put,
+                put.clone(),
                 "/v1/subscriptions/all".to_owned(),
                 json!({ "event": "order.*", "connection": "hook" }),
             ),
@@ -254,6 +267,18 @@ impl Stage {
                 "subscription.delete",
                 Method::DELETE,
                 "/v1/subscriptions/all".to_owned(),
+                Value::Null,
+            ),
+            (
+                "alert.set",
+                put,
+                "/v1/alerts".to_owned(),
+                json!({ "connection": "hook" }),
+            ),
+            (
+                "alert.unset",
+                Method::DELETE,
+                "/v1/alerts".to_owned(),
                 Value::Null,
             ),
             (

@@ -1,10 +1,12 @@
 //! What a batch of deliveries writes, one array per column, and what its runs follow.
 
+use std::collections::HashSet;
+
 use semel_model::event::FollowedRun;
-use semel_model::{Event, RunId};
+use semel_model::{ClaimId, Event, RunId};
 use uuid::Uuid;
 
-use super::super::Delivery;
+use super::super::{Delivery, FirstEffect};
 
 /// A key that is free, and what its last run left.
 pub(super) struct FreeKey {
@@ -62,15 +64,24 @@ pub(super) struct FirstEffectRows<'a> {
     pub(super) steps: Vec<Option<&'a str>>,
     pub(super) kinds: Vec<Option<&'static str>>,
     pub(super) guards: Vec<Option<&'static str>>,
+    pub(super) pause_versions: Vec<Option<i64>>,
 }
 
 impl<'a> FirstEffectRows<'a> {
     /// `continued` has the first rows of runs that follow others, in the order of `firsts`; it is
-    /// empty where these are the first runs of their keys.
-    pub(super) fn of(firsts: &[&'a Delivery], continued: &'a [String]) -> Self {
+    /// empty where these are the first runs of their keys. What is `undecided` begins without its
+    /// first effect.
+    pub(super) fn of(
+        firsts: &[&'a Delivery],
+        continued: &'a [String],
+        undecided: &HashSet<ClaimId>,
+    ) -> Self {
         let mut moves = Self::default();
         for (index, first) in firsts.iter().enumerate() {
-            let first_move = first.first_effect.as_ref().filter(|_| continued.is_empty());
+            let opens = |it: &&FirstEffect| {
+                continued.is_empty() && !it.is_stale && !undecided.contains(&first.claim)
+            };
+            let first_move = first.first_effect.as_ref().filter(opens);
             let effect = first_move.and_then(|it| it.effect.as_ref());
             let events = first_move.map_or(&first.events, |it| &it.events);
             let events = continued.get(index).unwrap_or(events);
@@ -79,6 +90,8 @@ impl<'a> FirstEffectRows<'a> {
             moves.steps.push(effect.map(|it| it.step.as_str()));
             moves.kinds.push(effect.map(|it| it.kind));
             moves.guards.push(effect.map(|it| it.guard.as_str()));
+            let version = first_move.map(|it| it.pause_version);
+            moves.pause_versions.push(version);
         }
         moves
     }

@@ -6,6 +6,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// Tables that stay small: their plans do not matter.
 const SMALL: &[&str] = &[
+    "alert_settings",
     "clock",
     "connections",
     "config_version",

@@ -34,6 +34,7 @@ impl Simulation<'_> {
             NextAction::Probe(_) => self.probe(),
             NextAction::Look(_) => self.look(),
             NextAction::Sleep { until, .. } => return self.wake(until),
+            NextAction::Pause(_) => unreachable!("nothing is paused"),
             NextAction::Fan => self.fan(),
             NextAction::StopRun(reason, fault) => return self.park(reason, fault),
             NextAction::End(end) => return self.end(end),

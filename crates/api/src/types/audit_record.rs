@@ -1,0 +1,72 @@
+//! The audit record: what operators did, by whom and why.
+
+use jiff::Timestamp;
+use semel_model::RunId;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
+
+/// What an operator did, with its place in the record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuditRecord {
+    /// Its number in the record.
+    pub id: i64,
+    /// When.
+    pub at: Timestamp,
+    /// Who: `token:NAME`, or `link:NAME (unverified)`.
+    pub actor: String,
+    /// What was done, e.g. `key.drop`.
+    pub action: String,
+    /// What it was done to.
+    pub subject: String,
+    /// Why, in the operator's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The run that it concerns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
+    pub run: Option<RunId>,
+    /// Its place in the chain, once it is sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<i64>,
+    /// The digest of this act and all before it, in hexadecimal, once it is sealed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// Which acts to list, latest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AuditFilter {
+    /// Only of this actor, e.g. `token:ci`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    /// Only this action, e.g. `flow.promote`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// At this time or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The most of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// Which part of the chain to read, in its order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChainFilter {
+    /// Behind this position.
+    #[serde(default)]
+    pub after: i64,
+    /// The most of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+}

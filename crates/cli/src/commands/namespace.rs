@@ -1,0 +1,94 @@
+//! `semel namespace`: who owns flows, runs and tokens on this installation.
+
+use semel_api::types::{CreateNamespace, NamespaceFilter};
+use semel_model::{NamespaceName, Span};
+
+use super::Repeat;
+use crate::answer::{Answer, Problem};
+use crate::context::Context;
+use crate::remote;
+use crate::style::{cell, render};
+use crate::text::ago;
+
+/// Create and list namespaces. Needs the right `instance`.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  semel namespace create shop --admin ada
+  semel namespace list")]
+pub(crate) enum Command {
+    Create(Create),
+    List(List),
+}
+
+/// Create a namespace and its first token, which is shown once and may do everything there.
+///
+/// Safe to repeat: the same command shows the same token again.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Create {
+    /// Its name. It enters into the identity of every run, and never changes.
+    name: NamespaceName,
+    /// What the holder of its first token is called.
+    #[arg(long, value_name = "NAME")]
+    admin: String,
+    /// How long that token works, at most 365d.
+    #[arg(long, value_name = "SPAN", default_value = "90d")]
+    expires_in: Span,
+    #[command(flatten)]
+    repeat: Repeat,
+}
+
+/// List the namespaces of the installation, by name.
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    /// How many to list at most.
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    limit: u16,
+    /// Where the page before ended.
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
+    match command {
+        Command::Create(create) => run_create(ctx, create).await,
+        Command::List(list) => run_list(ctx, list).await,
+    }
+}
+
+async fn run_create(ctx: &Context, arguments: &Create) -> Result<Answer, Problem> {
+    let create = CreateNamespace {
+        name: arguments.name.clone(),
+        admin: arguments.admin.clone(),
+        lifetime: Some(arguments.expires_in),
+    };
+    let spelled = serde_json::to_string(&create).unwrap_or_default();
+    let key = arguments.repeat.key_or(&["namespace create", &spelled]);
+    let created = remote::client(ctx)?.create_namespace(&create, &key).await?;
+    let (namespace, admin) = (&created.body.namespace, &created.body.admin);
+    let text = format!(
+        "namespace {} created; the token of `{}` for it, shown once:\n\n  {}\n",
+        namespace.name, admin.kept.name, admin.token
+    );
+    let answer = Answer::done(&created.body, text).next("SEMEL_TOKEN=… semel doctor".to_owned());
+    Ok(match created.replayed {
+        true => answer.note("the same command made this namespace before"),
+        false => answer,
+    })
+}
+
+async fn run_list(ctx: &Context, arguments: &List) -> Result<Answer, Problem> {
+    let filter = NamespaceFilter {
+        limit: Some(arguments.limit),
+        cursor: arguments.cursor.clone(),
+    };
+    let page = remote::client(ctx)?.list_namespaces(&filter).await?;
+    let mut table = ctx.style.table(&["NAME", "CREATED"]);
+    for namespace in &page.items {
+        table.add_row([cell(&namespace.name), cell(ago(namespace.created_at))]);
+    }
+    let answer = Answer::done(&page, render(&table));
+    Ok(match &page.next {
+        Some(next) => answer.next(format!("semel namespace list --cursor {next}")),
+        None => answer,
+    })
+}

@@ -1,0 +1,91 @@
+//! Creating namespaces. Each is made together with its first token, in one commit.
+
+use std::sync::Arc;
+
+use semel_model::NamespaceName;
+use semel_store::ReadError;
+use semel_store::namespaces::{self, NamespaceView};
+use semel_store::tokens::{self, NewToken, TokenView};
+
+use crate::commands::token::{TokenMaker, is_same, validate_token};
+use crate::runtime::Runtime;
+
+/// Why a namespace was not created.
+#[derive(Debug, thiserror::Error)]
+pub enum NamespaceError {
+    /// Its first token cannot be stored as it is.
+    #[error("{0}")]
+    Invalid(String),
+    /// There is one of this name.
+    #[error("there is a namespace `{0}` already")]
+    Exists(NamespaceName),
+    /// The maker's token was revoked, or has expired.
+    #[error("the maker's token no longer works")]
+    MakerEnded,
+    /// The key was used to create something else.
+    #[error("the key was used to create something else")]
+    Differs,
+    /// The database did not answer in time.
+    #[error("the namespace could not be stored: {0}")]
+    Unavailable(#[from] ReadError),
+}
+
+impl NamespaceError {
+    /// The stable word for this error.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "body-invalid",
+            Self::Exists(_) => "namespace-exists",
+            Self::MakerEnded => "unauthorized",
+            Self::Differs => "command-mismatch",
+            Self::Unavailable(_) => "database-unavailable",
+        }
+    }
+}
+
+/// A namespace and its first token.
+#[derive(Clone, Debug)]
+pub struct NewNamespace {
+    /// The namespace.
+    pub namespace: NamespaceView,
+    /// Its first token.
+    pub token: TokenView,
+    /// Whether it was made just now.
+    pub is_first: bool,
+}
+
+impl Runtime {
+    /// Makes a namespace and its first token. The same again, with the same token, is no change.
+    ///
+    /// # Errors
+    ///
+    /// Where there is one of this name with another first token, the token is not valid or taken, or
+    /// the maker no longer works.
+    pub async fn create_namespace(
+        self: &Arc<Self>,
+        maker: TokenMaker<'_>,
+        name: &NamespaceName,
+        first: &NewToken<'_>,
+    ) -> Result<NewNamespace, NamespaceError> {
+        validate_token(first).map_err(NamespaceError::Invalid)?;
+        let cell = self.cell.home();
+        let act = maker.by.act("namespace.create", name.as_str());
+        let is_first = tokens::make_namespace(cell, name, first, maker.id, &act).await?;
+        let Some(namespace) = namespaces::find(cell, name).await? else {
+            let taken = tokens::exists(cell, first.id).await?;
+            return Err(match taken {
+                true => NamespaceError::Differs,
+                false => NamespaceError::MakerEnded,
+            });
+        };
+        let stored = tokens::find_view(cell, namespace.id, first.id).await?;
+        let same = stored.filter(|stored| stored.works && is_same(stored, first));
+        let token = same.ok_or_else(|| NamespaceError::Exists(name.clone()))?;
+        Ok(NewNamespace {
+            namespace,
+            token,
+            is_first,
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! Run jobs: cancels or resumes the runs of jobs, one by one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use semel_store::run_jobs::{self, JobOutcome};
+
+use super::service::{Pace, PassError, Service};
+use crate::metrics::Metrics;
+use crate::runtime::Runtime;
+
+/// How many runs are looked up at a time.
+const PAGE: i64 = 200;
+
+/// How long a server works on a job before it takes the job again: much less than the time after which
+/// another server takes it.
+const TURN: Duration = Duration::from_secs(1);
+
+/// Works on run jobs.
+pub(super) struct RunJobs {
+    runtime: Arc<Runtime>,
+    pace: Pace,
+}
+
+impl RunJobs {
+    pub(super) fn new(runtime: Arc<Runtime>) -> Self {
+        Self {
+            runtime,
+            pace: Pace::every(Duration::from_secs(1)),
+        }
+    }
+}
+
+impl Service for RunJobs {
+    const NAME: &'static str = "run_jobs";
+
+    fn metrics(&self) -> &Metrics {
+        &self.runtime.metrics
+    }
+
+    fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    async fn pass(&mut self) -> Result<Duration, PassError> {
+        let home = || self.runtime.cell.home();
+        let Some(job) = run_jobs::take(home()).await? else {
+            return Ok(self.pace.interval);
+        };
+        let begun = Instant::now();
+        let mut postponed = false;
+        for item in run_jobs::list_left(home(), job.id, PAGE).await? {
+            if self.runtime.shutdown.requested.is_cancelled() || begun.elapsed() > TURN {
+                break;
+            }
+            let outcome = self.runtime.carry_out_item(&job, &item).await;
+            postponed |= outcome == JobOutcome::Postponed;
+            run_jobs::note(home(), job.id, item.run, &outcome).await?;
+        }
+        let secs = if postponed { 1.0 } else { 0.0 };
+        run_jobs::give_back(home(), job.id, secs).await?;
+        Ok(Duration::ZERO)
+    }
+
+    async fn wake_up(&mut self) {
+        self.runtime.signals.job_made.notified().await;
+    }
+}

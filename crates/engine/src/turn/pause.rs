@@ -1,0 +1,97 @@
+//! A turn whose run is paused: it sleeps, and what it waits for stands still.
+
+use futures_util::future::BoxFuture;
+use semel_model::event::{Deferral, Event};
+use semel_store::journal::{LeaseChange, Transition};
+use semel_store::pauses::{self, PausedLease};
+use semel_store::runs::Stage;
+
+use super::{Turn, TurnError, unsure};
+use crate::pauses::RunPauses;
+
+impl Turn {
+    /// What is paused for this run.
+    pub(super) fn run_pauses(&self) -> RunPauses<'_> {
+        let flow = self.release.flow.name.as_str();
+        self.pauses.of_flow(self.release.namespace_id, flow)
+    }
+
+    /// Takes over what is paused now, and moves deadlines by the pauses that are over.
+    pub(super) fn look_at_pauses(&mut self) -> Result<(), TurnError> {
+        self.pauses = self.runtime.pauses.current();
+        let (namespace_id, set) = (self.release.namespace_id, self.pauses.clone());
+        while self.run_pauses().flow().is_none()
+            && let Some(span) =
+                set.deferral(namespace_id, self.release.flow.name.as_str(), &self.state)
+        {
+            let (from, until) = (span.from, span.until);
+            self.record(Event::Deferred(Deferral { from, until }))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the run sleeps before it asks its gates: a run that begins no step takes no place.
+    pub(super) async fn pauses_before_gates(&mut self) -> Result<bool, TurnError> {
+        self.pauses = self.runtime.pauses.current();
+        match self.run_pauses().flow() {
+            Some(pause) if self.release.has_gates && !self.cancel => {
+                self.sleep_for(pause).await?;
+                Ok(true)
+            }
+            Some(_) | None => Ok(false),
+        }
+    }
+
+    /// Sleeps until a pause is over.
+    pub(super) async fn sleep_for(&mut self, pause: i64) -> Result<(), TurnError> {
+        if !self.pending.is_empty() {
+            self.pending.pause(pause);
+            let (due_at, stage) = (None, Stage::Waiting);
+            return self.commit(LeaseChange::Return { due_at, stage }).await;
+        }
+        let lease = PausedLease {
+            run: self.run,
+            epoch: self.epoch,
+            session: self.session.id,
+            saw_cancel: self.cancel,
+        };
+        let version = self.pauses.version();
+        match pauses::sleep(self.cell(), lease, version, pause).await {
+            Ok(true) => {
+                self.lease_over = true;
+                Ok(())
+            }
+            // Or the lease is lost: what returns the run names it.
+            Ok(false) => {
+                self.overtaken = true;
+                self.refresh_pauses().await?;
+                Err(TurnError::PausesChanged)
+            }
+            Err(error) => Err(unsure(error)),
+        }
+    }
+
+    /// Something was paused or resumed since the turn decided. What happened before is written, without
+    /// the intent; then the run returns to the queue, and is decided anew.
+    pub(super) fn write_without_intent<'a>(
+        &'a mut self,
+        refused: &'a Transition,
+    ) -> BoxFuture<'a, Result<(), TurnError>> {
+        Box::pin(async move {
+            self.pending.restore(refused);
+            if self.pending.is_empty() {
+                self.overtaken = true;
+            } else {
+                let (due_at, stage) = (Some(self.runtime.clock.now()), Stage::Ready);
+                self.commit(LeaseChange::Return { due_at, stage }).await?;
+            }
+            self.refresh_pauses().await?;
+            Err(TurnError::PausesChanged)
+        })
+    }
+
+    async fn refresh_pauses(&self) -> Result<(), TurnError> {
+        let refreshed = self.runtime.pauses.refresh_from(self.pauses.version());
+        refreshed.await.map_err(unsure)
+    }
+}

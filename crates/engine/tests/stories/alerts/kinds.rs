@@ -1,0 +1,213 @@
+//! Every kind of alert, from what really happens.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_engine::{AlertError, HeldWish};
+use semel_model::AlertKind;
+use semel_store::duplicates;
+use semel_store::pauses::PauseKind;
+
+use super::{LOST, groups, later, received, until_group, world_with_hook};
+use crate::world::{World, soon};
+
+const DONE: &str = "steps:\n  - { id: note, kv: { add: seen } }\n";
+
+fn orders(mismatch: &str) -> String {
+    format!(
+        "flow: orders\ntrigger:\n  webhook: {{ auth: none, key: input.id, mismatch: {mismatch} }}\n{DONE}"
+    )
+}
+
+async fn deliver(world: &World, payload: &str) {
+    // A delivery that differs is refused or held: either way its sender has an answer.
+    let _ = world.try_deliver_to("orders", payload).await;
+}
+
+#[tokio::test]
+async fn a_held_delivery_is_counted_once_and_a_mismatch_each_time() -> Result<()> {
+    let world = world_with_hook(LOST, "/plain/ops").await?;
+    world.publish_source(&orders("hold")).await?;
+    deliver(&world, r#"{"id":"1","total":1}"#).await;
+    for _ in 0..3 {
+        deliver(&world, r#"{"id":"1","total":2}"#).await;
+    }
+    let held = until_group(&world, |group| group.group.kind == AlertKind::Held).await?;
+    world.publish_source(&orders("reject")).await?;
+    deliver(&world, r#"{"id":"2","total":1}"#).await;
+    for _ in 0..3 {
+        deliver(&world, r#"{"id":"2","total":2}"#).await;
+    }
+    let differs = until_group(&world, |group| {
+        group.group.kind == AlertKind::Mismatch && group.total == 3
+    })
+    .await?;
+
+    assert_eq!((held.total, held.group.flow.as_str()), (1, "orders"));
+    assert_eq!(differs.group.flow, "orders");
+    assert_eq!(groups(&world).await?.len(), 2);
+    Ok(())
+}
+
+/// Only the first few payloads of a key are kept; the others are one row, which a later one opens again.
+#[tokio::test]
+async fn what_waits_for_a_decision_again_is_reported_again() -> Result<()> {
+    let world = world_with_hook(LOST, "/plain/ops").await?;
+    world.publish_source(&orders("hold")).await?;
+    let cell = world.engine.cell();
+    let order = |total: u32| format!(r#"{{"id":"1","total":{total}}}"#);
+    for total in 0..8 {
+        deliver(&world, &order(total)).await;
+    }
+    world.engine.write_down_repeats().await;
+    let held = duplicates::list_held(cell.every(), world.namespace_id, None, 99, true).await?;
+    let rows = i64::try_from(held.len())?;
+    let before = until_group(&world, |group| group.total == rows).await?;
+    let together = held.iter().find(|one| one.payload.is_none());
+    let together = together.context("what is only counted")?.id();
+    let (wish, reason) = (HeldWish::Dismiss, "tests");
+    world
+        .engine
+        .decide_held(world.by(), together, &wish, reason)
+        .await?;
+
+    for total in 8..11 {
+        deliver(&world, &order(total)).await;
+        world.engine.write_down_repeats().await;
+    }
+
+    let after = until_group(&world, |group| group.total > rows).await?;
+    later(&world, Duration::from_secs(5)).await?;
+    assert_eq!(before.group.kind, AlertKind::Held);
+    assert_eq!(after.total, rows + 1, "once, although three more came");
+    assert_eq!(groups(&world).await?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_approval_is_reported_when_it_opens_and_when_its_time_is_over() -> Result<()> {
+    let sign = "steps:\n  - id: sign\n    approval: { from: [ada], show: 1, within: 1h }\n";
+    let world = world_with_hook(sign, "/plain/ops").await?;
+
+    world.deliver(r#"{"id":"1"}"#).await?;
+    let pending = until_group(&world, |_| true).await?;
+    later(&world, Duration::from_secs(3_601)).await?;
+    let overdue = until_group(&world, |group| {
+        group.group.kind == AlertKind::ApprovalOverdue
+    })
+    .await?;
+
+    assert_eq!(pending.group.kind, AlertKind::ApprovalPending);
+    assert_eq!((pending.total, pending.group.step.as_str()), (1, "sign"));
+    assert_eq!(overdue.total, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_hundred_duplicates_of_a_flow_in_a_minute_are_a_burst_that_counts_once() -> Result<()> {
+    let world = world_with_hook(DONE, "/plain/ops").await?;
+    let other = world.start_another().await?;
+    let client = world.engine.cell().reader().await?;
+    let second = "SELECT extract(second FROM moment())::float8";
+    let second: f64 = client.query_one(second, &[]).await?.get(0);
+    drop(client);
+    // All of them in one minute, once the engine knows that it has begun.
+    later(&world, Duration::from_secs_f64(60.0 - second)).await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    for _ in 0..=120 {
+        world.deliver(r#"{"id":"1"}"#).await?;
+    }
+    for _ in 0..=20 {
+        world.deliver(r#"{"id":"few"}"#).await?;
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+
+    later(&world, Duration::from_secs(65)).await?;
+    let burst = until_group(&world, |group| group.group.kind == AlertKind::Duplicates).await?;
+    tokio::time::sleep(Duration::from_secs(7)).await;
+
+    assert_eq!((burst.total, burst.group.flow.as_str()), (140, "story"));
+    assert_eq!(
+        groups(&world).await?[0].total,
+        140,
+        "two servers count it once"
+    );
+    drop(other);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_quarantined_run_is_reported() -> Result<()> {
+    let naps = "steps:\n  - { id: nap, wait: { for: 1h } }\n  - { id: note, kv: { add: seen } }\n";
+    let world = world_with_hook(naps, "/plain/ops").await?;
+    let accepted = world.deliver(r#"{"id":"1"}"#).await?;
+    // An event that does not fit its place in the journal: the run cannot be read.
+    let odd = "UPDATE journal SET events = '[{\"event\":\"skipped\",\"step\":\"a\"}]'
+                WHERE run_id = $1 AND seq = 2";
+    soon(async || {
+        let client = world.engine.cell().reader().await?;
+        let changed = client.execute(odd, &[accepted.run.as_uuid()]).await?;
+        Ok((changed == 1).then_some(()))
+    })
+    .await?;
+
+    later(&world, Duration::from_secs(3_601)).await?;
+    let group = until_group(&world, |group| group.group.kind == AlertKind::Quarantined).await?;
+
+    assert_eq!((group.total, group.group.flow.as_str()), (1, "story"));
+    assert_eq!(group.example, Some(accepted.run));
+    Ok(())
+}
+
+#[tokio::test]
+async fn alerts_wait_for_the_end_of_a_pause_of_their_connection() -> Result<()> {
+    let world = world_with_hook(LOST, "/plain/ops").await?;
+    let ops = (PauseKind::Connection, "ops");
+    world.engine.pause(world.by(), ops, "tests").await?;
+    world.deliver(r#"{"id":"1"}"#).await?;
+    until_group(&world, |group| group.total == 1).await?;
+    later(&world, Duration::from_secs(11)).await?;
+    let client = world.engine.cell().reader().await?;
+    let due = "SELECT count(*) FROM alert_messages WHERE state = 'due'";
+    let written = async || {
+        let due: i64 = client.query_one(due, &[]).await?.get(0);
+        Ok((due == 1).then_some(()))
+    };
+    soon(written).await?;
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+
+    let held = received(&world, "/plain/ops").await?.len();
+    let tested = world.engine.test_alerts(world.by()).await;
+    world
+        .engine
+        .resume_paused(world.by(), ops, None, None)
+        .await?;
+    let arrived = soon(async || {
+        let arrived = received(&world, "/plain/ops").await?.len();
+        Ok((arrived > 0).then_some(arrived))
+    });
+
+    assert_eq!(held, 0, "nothing is sent over a paused connection");
+    assert!(matches!(tested, Err(AlertError::Invalid(_))), "{tested:?}");
+    assert_eq!(arrived.await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn nothing_is_sent_after_alerts_were_unset() -> Result<()> {
+    let world = world_with_hook(LOST, "/plain/ops").await?;
+    let ops = (PauseKind::Connection, "ops");
+    world.engine.pause(world.by(), ops, "tests").await?;
+    world.deliver(r#"{"id":"1"}"#).await?;
+    until_group(&world, |group| group.total == 1).await?;
+    later(&world, Duration::from_secs(11)).await?;
+    let client = world.engine.cell().reader().await?;
+    let messages = "SELECT count(*) FROM alert_messages";
+    let count = async || anyhow::Ok(client.query_one(messages, &[]).await?.get::<_, i64>(0));
+    soon(async || Ok((count().await? == 1).then_some(()))).await?;
+
+    world.engine.unset_alerts(world.by()).await?;
+
+    assert_eq!(count().await?, 0);
+    Ok(())
+}

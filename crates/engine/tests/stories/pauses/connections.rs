@@ -1,0 +1,121 @@
+//! Paused connections: every effect over one waits, none is lost, and they drain at a rate.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use semel_store::clock;
+use semel_store::pauses::PauseKind;
+use serde_json::json;
+
+use super::{HELD_RUNS, INTENTS, all_end, count, deliver_by};
+use crate::world::{World, soon};
+
+const BANK: (PauseKind, &str) = (PauseKind::Connection, "bank");
+
+const PAY: &str = "steps:\n  - id: note\n    kv: { add: notes }\n\
+    \x20 - id: pay\n    http: { connection: bank, post: /plain/pay, json: { id: '${{ input.id }}' } }\n";
+
+/// When the requests of held runs become due, in milliseconds after the first of them.
+const DUE: &str = "
+    SELECT coalesce(extract(epoch FROM max(due_at) - min(due_at)) * 1000, 0)::int8 FROM queue";
+
+async fn start() -> Result<World> {
+    let world = World::start().await?;
+    let bank = json!({ "to": { "http": { "base_url": world.peer.url("") } } });
+    world.connect("bank", bank).await?;
+    world.publish(PAY).await?;
+    Ok(world)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_connection_holds_a_thousand_effects_and_drains_at_its_rate() -> Result<()> {
+    const RUNS: usize = 1_000;
+    let world = start().await?;
+    let other = world.start_another().await?;
+    world
+        .engine
+        .pause(world.by(), BANK, "their maintenance")
+        .await?;
+    soon(async || Ok(deliver_by(&other, 0).await.ok())).await?;
+    for id in 1..RUNS {
+        deliver_by(&world.engine, id).await?;
+    }
+    let all = |held: i64| (held == RUNS as i64).then_some(());
+    soon(async || Ok(all(count(&world, HELD_RUNS).await?))).await?;
+    let calls = world.peer.count("/plain/").await?.calls;
+    let intents = count(&world, INTENTS).await?;
+    let before = clock_now(&world).await?;
+
+    let rate = Some(200.0);
+    ensure!(other.resume_paused(world.by(), BANK, rate, None).await?);
+    soon(async || Ok((count(&world, HELD_RUNS).await? == 0).then_some(()))).await?;
+    let spread = count(&world, DUE).await?;
+    all_end(&world).await?;
+    let took = clock_now(&world).await? - before;
+    let seen = world.peer.count("/plain/").await?;
+
+    assert_eq!(calls, 0, "nothing was sent");
+    assert_eq!(intents, RUNS as i64, "other steps go on");
+    assert_eq!((seen.effects, seen.calls), (RUNS as u64, RUNS as u64));
+    ensure!(
+        took >= 4_800,
+        "a thousand at 200 in a second took {took} ms"
+    );
+    ensure!(spread <= 5_000, "the last is due after {spread} ms");
+    other.shutdown().await;
+    Ok(())
+}
+
+async fn clock_now(world: &World) -> Result<i64> {
+    count(world, "SELECT (extract(epoch FROM moment()) * 1000)::int8").await
+}
+
+#[tokio::test]
+async fn what_was_sent_before_the_pause_is_left_to_finish() -> Result<()> {
+    let world = World::start().await?;
+    let bank = json!({ "to": { "http": { "base_url": world.peer.url("/hold") } } });
+    world.connect("bank", bank).await?;
+    world.publish(PAY).await?;
+    world.deliver(r#"{"id":"1"}"#).await?;
+    world.peer.until_held(1, Duration::from_secs(20)).await?;
+    world
+        .engine
+        .pause(world.by(), BANK, "their maintenance")
+        .await?;
+    world.peer.let_go().await?;
+    all_end(&world).await?;
+
+    assert_eq!(world.peer.count("/").await?.effects, 1);
+    assert_eq!(count(&world, HELD_RUNS).await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_time_limit_of_an_effect_stands_still_while_its_connection_is_paused() -> Result<()> {
+    let world = World::start().await?;
+    let bank = json!({ "to": { "http": { "base_url": world.peer.url("/fail-first/2") } } });
+    world.connect("bank", bank).await?;
+    world.publish(PAY).await?;
+    let paused = async || -> Result<()> {
+        world.deliver(r#"{"id":"1"}"#).await?;
+        let retrying = "SELECT count(*) FROM effects WHERE state = 'retrying'";
+        soon(async || Ok((count(&world, retrying).await? == 1).then_some(()))).await?;
+        world
+            .engine
+            .pause(world.by(), BANK, "their maintenance")
+            .await?;
+        Ok(())
+    };
+    paused().await?;
+    // The retries of a story end after an hour.
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(7_200)).await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    world
+        .engine
+        .resume_paused(world.by(), BANK, None, None)
+        .await?;
+    all_end(&world).await?;
+
+    assert_eq!(world.peer.count("/").await?.effects, 1);
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Many runs are cancelled or resumed by a plan: exactly those that it showed.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use semel_engine::{RunJobError, RunJobWish};
+use semel_model::run::RunState;
+use semel_store::run_jobs::{self, JobVerb};
+use semel_testkit::peer::Behaviour;
+
+use crate::world::{World, soon};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn wish(verb: JobVerb) -> Result<RunJobWish> {
+    Ok(RunJobWish {
+        verb,
+        flow: "story".parse()?,
+        state: None,
+        after: None,
+        before: None,
+    })
+}
+
+#[tokio::test]
+async fn runs_that_need_review_are_resumed_by_the_plan_that_showed_them() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "steps:\n  - id: call\n    http: { post: 'PEER/plain/x', text: hi }\n";
+    world.publish(steps).await?;
+    let refuse = async |id: &str| {
+        let behaviour = Behaviour::RefuseWith(429);
+        world.peer.next_times("/plain/", 3, behaviour).await?;
+        let (accepted, end) = world.play(&format!(r#"{{"id":"{id}"}}"#)).await?;
+        assert_eq!(end.state, RunState::NeedsReview, "{end:?}");
+        anyhow::Ok(accepted.run)
+    };
+    let (ns, wish) = (world.namespace_id, wish(JobVerb::Resume)?);
+    let mut runs = vec![refuse("1").await?, refuse("2").await?];
+    let old = world.engine.plan_run_job(ns, &wish).await?;
+    runs.push(refuse("3").await?);
+
+    let by = (old.digest.as_str(), "the bank is back");
+    let refused = world.engine.make_run_job(ns, &wish, by, "test").await;
+    let new = world.engine.plan_run_job(ns, &wish).await?;
+    let by = (new.digest.as_str(), "the bank is back");
+    let job = world.engine.make_run_job(ns, &wish, by, "test").await?;
+
+    assert!(matches!(refused, Err(RunJobError::Changed)), "{refused:?}");
+    assert_eq!((old.runs.len(), new.runs.len()), (2, 3));
+    for run in runs {
+        let end = async || {
+            let end = world.engine.await_end(run, PATIENCE).await?;
+            let end = end.context("a run")?;
+            Ok((end.state == RunState::Succeeded).then_some(()))
+        };
+        soon(end).await?;
+    }
+    let done = async || {
+        let found = run_jobs::list(world.engine.cell().home(), ns, Some(job)).await?;
+        let found = found.first().context("the job")?;
+        Ok((found.state == "done").then_some((found.done_count, found.refused_count)))
+    };
+    assert_eq!(soon(done).await?, (3, 0));
+    assert_eq!(world.peer.count("/plain/").await?.effects, 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_without_runs_or_of_ended_runs_is_refused() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish("steps:\n  - { id: one, kv: { add: ones } }\n")
+        .await?;
+    world.result(r#"{"id":"1"}"#).await?;
+    let ns = world.namespace_id;
+
+    let none = world.engine.plan_run_job(ns, &wish(JobVerb::Cancel)?).await;
+    let ended = RunJobWish {
+        state: Some(RunState::Succeeded),
+        ..wish(JobVerb::Cancel)?
+    };
+    let ended = world.engine.plan_run_job(ns, &ended).await;
+
+    assert!(matches!(none, Err(RunJobError::Empty)), "{none:?}");
+    assert!(matches!(ended, Err(RunJobError::State(_))), "{ended:?}");
+    Ok(())
+}
+
+/// An operator who plans to cancel runs at work has not said what becomes of effects in doubt.
+#[tokio::test]
+async fn a_run_whose_state_has_changed_since_it_was_planned_is_left_alone() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish("steps:\n  - { id: nap, wait: { for: 30d } }\n")
+        .await?;
+    let run = world.deliver(r#"{"id":"1"}"#).await?.run;
+    let (ns, wish) = (world.namespace_id, wish(JobVerb::Cancel)?);
+    let client = world.database().connect().await?;
+    let become_state = async |state: &str| {
+        let text = format!("UPDATE runs SET state = '{state}' WHERE id = $1");
+        client.execute(&text, &[run.as_uuid()]).await
+    };
+    let plan = world.engine.plan_run_job(ns, &wish).await?;
+    become_state("in_doubt").await?;
+    let (digest, reason) = (plan.digest.as_str(), "tests");
+
+    let refused = world
+        .engine
+        .make_run_job(ns, &wish, (digest, reason), "test")
+        .await;
+    become_state("active").await?;
+    let plan = world.engine.plan_run_job(ns, &wish).await?;
+    // As if the state changed between the operator's command and the server's turn.
+    let trigger = "CREATE FUNCTION other_state() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN NEW.planned_state := 'needs_review'; RETURN NEW; END $$;
+        CREATE TRIGGER other_state BEFORE INSERT ON run_job_items
+           FOR EACH ROW EXECUTE FUNCTION other_state()";
+    client.batch_execute(trigger).await?;
+    let by = (plan.digest.as_str(), reason);
+    let job = world.engine.make_run_job(ns, &wish, by, "test").await?;
+
+    assert!(matches!(refused, Err(RunJobError::Changed)), "{refused:?}");
+    let ended = soon(async || {
+        let found = run_jobs::list(world.engine.cell().home(), ns, Some(job)).await?;
+        let found = found.first().context("the job")?;
+        Ok((found.state == "done").then_some((found.done_count, found.refused_count)))
+    });
+    assert_eq!(ended.await?, (0, 1));
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! The audit record: listed, and read in the order in which it is sealed.
+
+use axum::extract::State;
+use semel_api::types::{AuditFilter, AuditRecord, ChainFilter, Page};
+use semel_store::audit::chain;
+use semel_store::audit::list::{self, ActFilter, ActView};
+use uuid::Uuid;
+
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::cursor;
+use crate::query::{Params, page_size};
+
+/// `GET /v1/audit`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(filter): Params<AuditFilter>,
+) -> Answered {
+    let limit = page_size(filter.limit);
+    let before = cursor::read(filter.cursor.as_deref())?;
+    let before = before.map(|(at, id)| (at, i64::try_from(id.as_u128()).unwrap_or(i64::MAX)));
+    let wanted = ActFilter {
+        actor: filter.actor.as_deref(),
+        action: filter.action.as_deref(),
+        since: filter.since,
+        before: before.or(filter.until.map(|until| (until, i64::MIN))),
+    };
+    let (cell, id) = (app.cell().every(), caller.namespace_id);
+    let found = list::list(cell, id, &wanted, limit).await?;
+    let last = found.last().filter(|_| found.len() == usize::from(limit));
+    let next = last.map(|last| cursor::write(last.at, &as_uuid(last.id)));
+    let items: Vec<AuditRecord> = found.into_iter().map(view).collect();
+    answer::ok(&Page { items, next })
+}
+
+/// `GET /v1/audit/chain`.
+pub(crate) async fn chain(
+    State(app): State<App>,
+    caller: Caller,
+    Params(filter): Params<ChainFilter>,
+) -> Answered {
+    let limit = page_size(filter.limit);
+    let (cell, id) = (app.cell().every(), caller.namespace_id);
+    let found = chain::list_chain(cell, id, filter.after, limit).await?;
+    let last = found.last().filter(|_| found.len() == usize::from(limit));
+    let next = last.and_then(|last| last.seal.as_ref());
+    let next = next.map(|(position, _)| position.to_string());
+    let items: Vec<AuditRecord> = found.into_iter().map(view).collect();
+    answer::ok(&Page { items, next })
+}
+
+/// Numbers of the record are positive.
+fn as_uuid(id: i64) -> Uuid {
+    Uuid::from_u128(u128::from(id.unsigned_abs()))
+}
+
+fn view(act: ActView) -> AuditRecord {
+    let (position, digest) = act.seal.unzip();
+    AuditRecord {
+        id: act.id,
+        at: act.at,
+        actor: act.actor,
+        action: act.action,
+        subject: act.subject,
+        reason: act.reason,
+        run: act.run,
+        position,
+        digest: digest.map(hex::encode),
+    }
+}

@@ -1,0 +1,269 @@
+//! Sign-ins: a cookie of the console that stands for a token, for a while.
+//!
+//! ```text
+//! token ──▶ code (once, one minute) ══▶ sign-in (12 hours idle, 7 days at most)
+//! ```
+//!
+//! Code and cookie have 256 random bits each, and the database keeps their digests. A sign-in has the
+//! rights of its token and ends with it: what was read of one is used for a few seconds, as with
+//! tokens.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use axum::http::HeaderMap;
+use axum::http::header::COOKIE;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use semel_api::Code;
+use semel_model::{Span, TokenId};
+use semel_store::audit::AuditEntry;
+use semel_store::{Cell, sign_ins};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::site::Site;
+use super::{Caller, Holder, VERIFIED_FOR, VERIFIED_MAX};
+use crate::error::ApiError;
+
+/// How long a code works, in seconds.
+pub(crate) const CODE_SECS: u64 = 60;
+
+/// How long a sign-in works at most, in seconds.
+pub(crate) const LIFETIME_SECS: u64 = 7 * 86_400;
+
+/// How long a sign-in works unused, in seconds.
+const IDLE_SECS: u64 = 12 * 3_600;
+
+/// How many bytes a code and a cookie have.
+const SECRET_LEN: usize = 32;
+
+/// What a form's token is derived under.
+const FORM_DOMAIN: &[u8] = b"semel.console.form.1";
+
+/// A browser that is signed in. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct SignedIn {
+    /// Whom it stands for.
+    pub(crate) caller: Caller,
+    /// Where it is signed in.
+    pub(crate) site: Site,
+    /// What its forms carry: it follows from the cookie, which no other site can read.
+    pub(crate) form_token: String,
+    digest: [u8; 32],
+}
+
+impl SignedIn {
+    /// Whether a form carries this sign-in's token.
+    pub(crate) fn owns_form(&self, token: &str) -> bool {
+        self.form_token.as_bytes().ct_eq(token.as_bytes()).into()
+    }
+}
+
+/// A code or a cookie, and what is kept of it.
+pub(crate) struct MintedSecret {
+    /// The text, for its holder.
+    pub(crate) text: String,
+    /// What is kept.
+    pub(crate) digest: [u8; 32],
+}
+
+/// Makes a code or a cookie.
+pub(crate) fn mint() -> Result<MintedSecret, ApiError> {
+    let mut secret = [0; SECRET_LEN];
+    getrandom::fill(&mut secret)
+        .map_err(|_| ApiError::internal("the system gives no randomness"))?;
+    Ok(MintedSecret {
+        text: URL_SAFE_NO_PAD.encode(secret),
+        digest: Sha256::digest(secret).into(),
+    })
+}
+
+/// The digest of a code or a cookie; nothing where the text is neither.
+fn digest(text: &str) -> Option<[u8; 32]> {
+    Some(Sha256::digest(decode(text)?).into())
+}
+
+fn decode(text: &str) -> Option<[u8; SECRET_LEN]> {
+    URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
+}
+
+/// Who a request comes from, by its cookie; nothing where there is no sign-in that works.
+pub(crate) async fn find(
+    headers: &HeaderMap,
+    site: Site,
+    known: &SignIns,
+    (cell, writable): (&Cell, &Cell),
+) -> Result<Option<SignedIn>, ApiError> {
+    let cookie = read_cookie(headers, site.cookie_name());
+    let Some(secret) = cookie.and_then(decode) else {
+        return Ok(None);
+    };
+    let digest: [u8; 32] = Sha256::digest(secret).into();
+    let caller = match known.find(&digest) {
+        Some(caller) => caller,
+        None => match look_up(digest, (cell, writable)).await? {
+            Some(caller) => {
+                known.keep(digest, &caller);
+                caller
+            }
+            None => return Ok(None),
+        },
+    };
+    Ok(Some(SignedIn {
+        caller,
+        site,
+        form_token: form_token(&secret),
+        digest,
+    }))
+}
+
+async fn look_up(
+    digest: [u8; 32],
+    (cell, writable): (&Cell, &Cell),
+) -> Result<Option<Caller>, ApiError> {
+    let row = sign_ins::find(cell.home(), &digest, Span::from_secs(IDLE_SECS)).await?;
+    let Some(row) = row else {
+        return Ok(None);
+    };
+    let Ok(namespace) = row.namespace.parse() else {
+        return Err(ApiError::internal("a namespace that is no name"));
+    };
+    if row.use_is_old {
+        note_use(writable, digest);
+    }
+    Ok(Some(Caller::new(Holder {
+        id: row.token,
+        namespace_id: row.namespace_id,
+        namespace,
+        token: row.name,
+        expires_at: row.expires_at,
+        groups: row.groups,
+        rights: row.rights,
+    })))
+}
+
+/// Notes that a sign-in is used; the request does not wait for it, and does not fail with it.
+fn note_use(cell: &Cell, digest: [u8; 32]) {
+    let cell = cell.clone();
+    tokio::spawn(async move {
+        if let Err(error) = sign_ins::note_use(cell.home(), &digest).await {
+            tracing::warn!(%error, "failed to note the use of a sign-in");
+        }
+    });
+}
+
+fn form_token(secret: &[u8]) -> String {
+    let digest = Sha256::new_with_prefix(FORM_DOMAIN)
+        .chain_update(secret)
+        .finalize();
+    URL_SAFE_NO_PAD.encode(digest)
+}
+
+fn read_cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let lines = headers.get_all(COOKIE).into_iter();
+    let pairs = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(';'));
+    let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
+    pairs
+        .find(|(given, _)| *given == name)
+        .map(|(_, value)| value)
+}
+
+/// Uses a code up. Returns the cookie's value, and the namespace that it opens.
+///
+/// A code that is not there is found out in `reading`, whose connections are for people.
+pub(crate) async fn exchange(
+    code: &str,
+    (reading, cell): (&Cell, &Cell),
+) -> Result<(String, String), ApiError> {
+    let invalid = || ApiError::plain(Code::SignInCodeInvalid);
+    let code = digest(code.trim()).ok_or_else(invalid)?;
+    let row = sign_ins::find_code(reading.home(), &code).await?;
+    let row = row.ok_or_else(invalid)?;
+    let actor = format!("token:{}", row.name);
+    let subject = row.token.to_string();
+    let act = AuditEntry::new(row.namespace_id, &actor, "console.sign-in", &subject);
+    let cookie = mint()?;
+    let lifetime = Span::from_secs(LIFETIME_SECS);
+    match sign_ins::exchange(cell.home(), &code, &cookie.digest, lifetime, &act).await? {
+        true => Ok((cookie.text, row.namespace)),
+        false => Err(invalid()),
+    }
+}
+
+/// Ends a sign-in.
+pub(crate) async fn end(
+    signed_in: &SignedIn,
+    known: &SignIns,
+    cell: &Cell,
+) -> Result<(), ApiError> {
+    sign_ins::end(cell.home(), &signed_in.digest).await?;
+    known.forget(&signed_in.digest);
+    Ok(())
+}
+
+/// Sign-ins that were looked up a moment ago.
+#[derive(Default)]
+pub(crate) struct SignIns(Mutex<HashMap<[u8; 32], (Caller, Instant)>>);
+
+impl SignIns {
+    fn find(&self, digest: &[u8; 32]) -> Option<Caller> {
+        let known = self.0.lock().ok()?;
+        let (caller, at) = known.get(digest)?;
+        (at.elapsed() < VERIFIED_FOR).then(|| caller.clone())
+    }
+
+    /// Keeps what was looked up just now.
+    fn keep(&self, digest: [u8; 32], caller: &Caller) {
+        let Ok(mut known) = self.0.lock() else {
+            return;
+        };
+        if known.len() >= VERIFIED_MAX {
+            known.clear();
+        }
+        known.insert(digest, (caller.clone(), Instant::now()));
+    }
+
+    fn forget(&self, digest: &[u8; 32]) {
+        if let Ok(mut known) = self.0.lock() {
+            known.remove(digest);
+        }
+    }
+
+    /// Forgets the sign-ins of a token that was revoked here.
+    pub(crate) fn forget_token(&self, id: TokenId) {
+        if let Ok(mut known) = self.0.lock() {
+            known.retain(|_, (caller, _)| caller.id != id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_read_among_others_by_its_whole_name() {
+        let mut headers = HeaderMap::new();
+        headers.append(COOKIE, "theme=dark; xsemel_dev=no".parse().unwrap());
+        headers.append(COOKIE, "a=b; semel_dev=yes; c=d".parse().unwrap());
+
+        assert_eq!(read_cookie(&headers, "semel_dev"), Some("yes"));
+        assert_eq!(read_cookie(&headers, "__Host-semel"), None);
+    }
+
+    #[test]
+    fn the_token_of_a_form_follows_from_the_cookie_and_is_not_its_digest() {
+        let (one, other) = (mint().unwrap(), mint().unwrap());
+        let token = |minted: &MintedSecret| form_token(&decode(&minted.text).unwrap());
+
+        assert_eq!(token(&one), token(&one));
+        assert_ne!(token(&one), token(&other));
+        assert_ne!(token(&one), URL_SAFE_NO_PAD.encode(one.digest));
+        assert_eq!(digest(&one.text), Some(one.digest));
+        assert_eq!(digest("short"), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! The API as the console uses it: the same routes, asked from within the process.
+//!
+//! A page reads and acts as a program with the same token would. What the token may not do or see is
+//! decided where it is for everybody, in `access` and `payloads`.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, Request};
+use axum::response::Response;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Limited};
+use semel_api::{Code, Problem};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tower::ServiceExt as _;
+
+use crate::auth::{Caller, OnBehalfOf};
+use crate::commands::KEY_HEADER;
+use crate::error::ApiError;
+
+/// The longest response that a page is made from.
+const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The routes of the API.
+#[derive(Clone)]
+pub(crate) struct LocalApi(Router);
+
+impl LocalApi {
+    /// The API of these routes.
+    pub(crate) fn new(routes: Router) -> Self {
+        Self(routes)
+    }
+
+    /// Reads.
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        caller: &Caller,
+        address: &str,
+    ) -> Result<T, ApiError> {
+        parse(self.fetch(caller, address).await?).await
+    }
+
+    /// Reads, and returns the response as it is.
+    pub(super) async fn fetch(&self, caller: &Caller, address: &str) -> Result<Response, ApiError> {
+        let request = Request::builder().method(Method::GET).uri(address);
+        self.send(caller, request.body(Body::empty())).await
+    }
+
+    /// Acts, once per key.
+    pub(super) async fn post<T: DeserializeOwned>(
+        &self,
+        caller: &Caller,
+        (address, key): (&str, &str),
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        let body = serde_json::to_vec(body);
+        let body = body.map_err(|_| ApiError::internal("a command that is not JSON"))?;
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(address)
+            .header(CONTENT_TYPE, "application/json")
+            .header(KEY_HEADER, key);
+        parse(self.send(caller, request.body(Body::from(body))).await?).await
+    }
+
+    async fn send(
+        &self,
+        caller: &Caller,
+        request: axum::http::Result<Request<Body>>,
+    ) -> Result<Response, ApiError> {
+        let mut request = request.map_err(|_| ApiError::plain(Code::RouteNotFound))?;
+        request.extensions_mut().insert(OnBehalfOf(caller.clone()));
+        match self.0.clone().oneshot(request).await {
+            Ok(response) => Ok(response),
+            Err(never) => match never {},
+        }
+    }
+}
+
+async fn parse<T: DeserializeOwned>(response: Response) -> Result<T, ApiError> {
+    let status = response.status();
+    let body = read(response).await?;
+    if status.is_success() {
+        let read = serde_json::from_slice(&body);
+        return read.map_err(|_| ApiError::internal("an answer of the API that cannot be read"));
+    }
+    match serde_json::from_slice::<Problem>(&body) {
+        Ok(problem) => Err(ApiError::of(problem)),
+        Err(_) => Err(ApiError::internal(
+            "a refusal of the API that cannot be read",
+        )),
+    }
+}
+
+/// The whole body of a response.
+pub(super) async fn read(response: Response) -> Result<Bytes, ApiError> {
+    let body = Limited::new(response.into_body(), BODY_BYTES_MAX)
+        .collect()
+        .await;
+    let body =
+        body.map_err(|_| ApiError::internal("an answer of the API that is cut or too long"))?;
+    Ok(body.to_bytes())
+}

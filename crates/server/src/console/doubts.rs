@@ -1,0 +1,93 @@
+//! Doubts: effects that may or may not have happened, the oldest first, by flow and step.
+
+use semel_api::types::{Effect, Page as Found};
+
+use super::effects;
+use super::markup::{self, Markup, assembled};
+use super::shell::{Page, Shell, show};
+use super::visit::Visit;
+use super::words;
+use crate::answer::Answered;
+
+/// `GET /console/{namespace}/doubts`.
+pub(super) async fn page(visit: Visit) -> Answered {
+    let json = "/v1/doubts";
+    let found: Found<Effect> = visit.get(json).await?;
+    let lead = match found.items.len() {
+        0 => "Nothing is in doubt.".to_owned(),
+        number => format!(
+            "{} may or may not have happened. Look at the destination, then say what you found.",
+            words::count(number, "effect", "effects")
+        ),
+    };
+    let body = match found.items.is_empty() {
+        true => Markup::text("An effect is in doubt where its answer was lost and nothing tells whether it happened. Its run stops until an operator has looked.").within("p", "empty"),
+        false => groups(&visit, found.items),
+    };
+    show(&Page {
+        shell: Shell::new(&visit, "/doubts", "Doubts", json, "semel doubt list"),
+        heading_markup: Markup::fixed("Doubts"),
+        lead_markup: Markup::text(&lead),
+        problem: None,
+        body_markup: body,
+    })
+}
+
+/// What was sent over one connection by one step stands together.
+fn group_of(effect: &Effect) -> (String, String, String) {
+    let flow = effect.source.as_ref().map(|source| source.flow.clone());
+    let connection = effect
+        .sent
+        .as_ref()
+        .and_then(|sent| sent.connection.clone());
+    (
+        flow.unwrap_or_default(),
+        effect.step.clone(),
+        connection.unwrap_or_default(),
+    )
+}
+
+fn groups(visit: &Visit, mut doubts: Vec<Effect>) -> Markup {
+    doubts.sort_by_key(|effect| effect.intended_at);
+    let mut groups: Vec<(String, Vec<Effect>)> = Vec::new();
+    for doubt in doubts {
+        let (flow, step, connection) = group_of(&doubt);
+        let over = match connection.is_empty() {
+            true => String::new(),
+            false => format!(" over {connection}"),
+        };
+        let name = format!("{flow} · {step}{over}");
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, members)) => members.push(doubt),
+            None => groups.push((name, vec![doubt])),
+        }
+    }
+    let sections = groups.iter().map(|(name, members)| {
+        let heading = format!("{name} ({})", members.len());
+        let cards: String = members.iter().map(|doubt| card(visit, doubt)).collect();
+        assembled(format!(
+            "<section><h2>{}</h2><ul class=\"doubts\">{cards}</ul></section>",
+            Markup::text(&heading)
+        ))
+    });
+    Markup::join(sections)
+}
+
+fn card(visit: &Visit, doubt: &Effect) -> String {
+    let page = visit.page(&format!("/effects/{}", doubt.id));
+    let key = match &doubt.source {
+        Some(source) => markup::code(&source.key),
+        None => markup::code(&doubt.run.to_string()),
+    };
+    let sent = doubt
+        .sent
+        .as_ref()
+        .map(|sent| markup::block(&sent.what, false));
+    let settle = Markup::text("Look closer and settle").link(&page);
+    format!(
+        "<li><h3>{}</h3>{}{}<p>{settle}</p></li>",
+        key.link(&page),
+        effects::facts(visit, doubt),
+        sent.unwrap_or_default()
+    )
+}

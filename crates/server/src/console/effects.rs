@@ -1,0 +1,168 @@
+//! Effects: the ledger, and what pages say of each entry.
+
+use semel_api::types::{Act, Effect, Page as Found, Sent};
+
+use super::markup::{self, Markup};
+use super::shell::{Page, Shell, show};
+use super::visit::Visit;
+use super::words;
+use crate::answer::Answered;
+
+/// How many effects a page has.
+const PAGE: &str = "50";
+
+/// Lists that are often asked for.
+const PRESETS: &[(&str, &str)] = &[
+    ("All", ""),
+    ("Done", "done"),
+    ("In doubt", "in_doubt"),
+    ("Failed", "failed"),
+];
+
+/// `GET /console/{namespace}/effects`.
+pub(super) async fn page(visit: Visit) -> Answered {
+    let (state, external) = (visit.parameter("state"), visit.parameter("external_id"));
+    let cursor = visit.parameter("cursor");
+    let asked = [
+        ("state", state),
+        ("external_id", external),
+        ("limit", PAGE),
+        ("cursor", cursor),
+    ];
+    let json = words::address("/v1/effects", &asked);
+    let found: Found<Effect> = visit.get(&json).await?;
+    let mut command = "semel effect list".to_owned();
+    let options = [
+        ("--state", state),
+        ("--external-id", external),
+        ("--limit", PAGE),
+        ("--cursor", cursor),
+    ];
+    for (option, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
+        command.push_str(&format!(" {option} {}", words::shell_word(value)));
+    }
+    let links = PRESETS.iter().map(|(name, preset)| {
+        let href = words::address(&visit.page("/effects"), &[("state", preset)]);
+        match *preset == state {
+            true => Markup::text(name).within("strong", "preset"),
+            false => Markup::text(name).link(&href),
+        }
+    });
+    let mut body = vec![Markup::join(links).within("p", "presets")];
+    body.push(match found.items.is_empty() {
+        true => Markup::text("There is no such effect. The ledger has one entry for each change that a run makes to the outside world.").within("p", "empty"),
+        false => table(&visit, "Effects, the newest first", &found.items),
+    });
+    body.extend(found.next.as_deref().map(|next| {
+        let next = [
+            ("state", state),
+            ("external_id", external),
+            ("cursor", next),
+        ];
+        let href = words::address(&visit.page("/effects"), &next);
+        Markup::text("Older effects")
+            .link(&href)
+            .within("p", "next")
+    }));
+    show(&Page {
+        shell: Shell::new(&visit, "/effects", "Effects", &json, &command),
+        heading_markup: Markup::fixed("Effects"),
+        lead_markup: Markup::fixed(
+            "Every change to the outside world, with what makes it safe to repeat.",
+        ),
+        problem: None,
+        body_markup: Markup::join(body),
+    })
+}
+
+/// Effects as a table.
+pub(super) fn table(visit: &Visit, caption: &str, effects: &[Effect]) -> Markup {
+    let row = |effect: &Effect| {
+        let id = effect.id.to_string();
+        let run = effect.run.to_string();
+        vec![
+            markup::effect_state(effect.state),
+            markup::code(&effect.step).link(&visit.page(&format!("/effects/{id}"))),
+            Markup::text(&format!("{}, {}", effect.kind, effect.guard)),
+            markup::code(effect.external_id.as_deref().unwrap_or_default()),
+            Markup::text(&effect.attempt.to_string()),
+            markup::time(visit.now, effect.intended_at),
+            markup::code(&run[..12]).link(&visit.page(&format!("/runs/{run}"))),
+        ]
+    };
+    let rows: Vec<Vec<Markup>> = effects.iter().map(row).collect();
+    let columns = [
+        "State",
+        "Step",
+        "Kind, guard",
+        "External id",
+        "Attempts",
+        "Intended",
+        "Run",
+    ];
+    markup::table(caption, &columns, &rows)
+}
+
+/// What operators did, as a table.
+pub(super) fn acts_table(visit: &Visit, acts: &[Act]) -> Markup {
+    let row = |act: &Act| {
+        vec![
+            markup::time(visit.now, act.at),
+            Markup::text(&act.actor),
+            Markup::text(&act.action),
+            Markup::text(act.reason.as_deref().unwrap_or("-")),
+        ]
+    };
+    let rows: Vec<Vec<Markup>> = acts.iter().map(row).collect();
+    markup::table("What operators did", &["When", "Who", "What", "Why"], &rows)
+}
+
+/// What is known of an effect.
+pub(super) fn facts(visit: &Visit, effect: &Effect) -> Markup {
+    let run = effect.run.to_string();
+    let source = effect.source.as_ref();
+    let connection = effect
+        .sent
+        .as_ref()
+        .and_then(|sent| sent.connection.as_deref());
+    let optional = |text: Option<&str>| text.map(markup::code).unwrap_or_default();
+    markup::facts(vec![
+        ("State", markup::effect_state(effect.state)),
+        (
+            "Key of the run",
+            match source {
+                Some(source) => {
+                    markup::code(&source.key).link(&visit.page(&format!("/runs/{run}")))
+                }
+                None => markup::code(&run).link(&visit.page(&format!("/runs/{run}"))),
+            },
+        ),
+        (
+            "Flow",
+            source
+                .map(|source| Markup::text(&source.flow))
+                .unwrap_or_default(),
+        ),
+        ("Kind", Markup::text(&effect.kind)),
+        ("Guard", Markup::text(&effect.guard)),
+        ("Attempts", Markup::text(&effect.attempt.to_string())),
+        ("Last attempt", markup::time(visit.now, effect.intended_at)),
+        ("Connection", optional(connection)),
+        ("External id", optional(effect.external_id.as_deref())),
+        ("Key sent", markup::code(&effect.id.to_string())),
+        (
+            "Seen",
+            effect.note.as_deref().map(Markup::text).unwrap_or_default(),
+        ),
+    ])
+}
+
+/// What was sent.
+pub(super) fn sent_markup(sent: &Sent, whole: bool) -> Markup {
+    let mut parts = vec![markup::block(&sent.what, whole)];
+    parts.extend(sent.body.as_deref().map(|body| markup::block(body, whole)));
+    if sent.cut {
+        parts.push(Markup::text("There is more than is shown.").within("p", "help"));
+    }
+    Markup::join(parts)
+}

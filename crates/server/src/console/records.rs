@@ -1,0 +1,123 @@
+//! The audit record, tokens, and any answer of the API as it is.
+
+use axum::http::HeaderValue;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use semel_api::types::{AuditRecord, Page as Found, Token};
+use semel_model::{Rights, Role};
+
+use super::markup::{self, Markup};
+use super::shell::{Page, Shell, show};
+use super::visit::Visit;
+use super::words;
+use crate::answer::Answered;
+use crate::error::PROBLEM_JSON;
+
+/// `GET /console/{namespace}/audit`.
+pub(super) async fn audit(visit: Visit) -> Answered {
+    let (actor, action) = (visit.parameter("actor"), visit.parameter("action"));
+    let cursor = visit.parameter("cursor");
+    let asked = [("actor", actor), ("action", action), ("cursor", cursor)];
+    let json = words::address("/v1/audit", &asked);
+    let found: Found<AuditRecord> = visit.get(&json).await?;
+    let row = |act: &AuditRecord| {
+        let subject = match act.run {
+            Some(run) => markup::code(&act.subject).link(&visit.page(&format!("/runs/{run}"))),
+            None => markup::code(&act.subject),
+        };
+        let by = words::address(&visit.page("/audit"), &[("actor", &act.actor)]);
+        vec![
+            markup::time(visit.now, act.at),
+            Markup::text(&act.actor).link(&by),
+            Markup::text(&act.action),
+            subject,
+            Markup::text(act.reason.as_deref().unwrap_or("-")),
+            match act.position {
+                Some(position) => Markup::text(&format!("no. {position}")),
+                None => Markup::fixed("not yet"),
+            },
+        ]
+    };
+    let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
+    let mut command = "semel audit list".to_owned();
+    let options = [
+        ("--actor", actor),
+        ("--action", action),
+        ("--cursor", cursor),
+    ];
+    for (option, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
+        command.push_str(&format!(" {option} {}", words::shell_word(value)));
+    }
+    let columns = ["When", "Who", "What", "Of", "Why", "Sealed"];
+    let mut body = vec![match rows.is_empty() {
+        true => Markup::text("Nothing is recorded for this search.").within("p", "empty"),
+        false => markup::table("What operators did, the latest first", &columns, &rows),
+    }];
+    body.extend(found.next.as_deref().map(|next| {
+        let next = [("actor", actor), ("action", action), ("cursor", next)];
+        let href = words::address(&visit.page("/audit"), &next);
+        Markup::text("Older acts").link(&href).within("p", "next")
+    }));
+    show(&Page {
+        shell: Shell::new(&visit, "/audit", "Audit", &json, &command),
+        heading_markup: Markup::fixed("Audit"),
+        lead_markup: Markup::fixed(
+            "What operators did, by whom and why. Nothing of it can be changed.",
+        ),
+        problem: None,
+        body_markup: Markup::join(body),
+    })
+}
+
+/// `GET /console/{namespace}/tokens`.
+pub(super) async fn tokens(visit: Visit) -> Answered {
+    let json = "/v1/tokens";
+    let found: Found<Token> = visit.get(json).await?;
+    let row = |token: &Token| {
+        let rights = match token.rights == Rights::ALL {
+            true => "all".to_owned(),
+            false => token.rights.to_string(),
+        };
+        vec![
+            Markup::text(&token.name),
+            Markup::text(token.role.map_or("-", Role::as_str)),
+            Markup::text(&rights),
+            Markup::text(&token.groups.join(", ")),
+            match token.last_used_at {
+                Some(at) => markup::time(visit.now, at),
+                None => Markup::fixed("never"),
+            },
+            markup::time(visit.now, token.expires_at),
+            markup::code(&token.id.to_string()),
+        ]
+    };
+    let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
+    let columns = ["Name", "Role", "Rights", "Groups", "Used", "Expires", "Id"];
+    show(&Page {
+        shell: Shell::new(&visit, "/tokens", "Tokens", json, "semel token list"),
+        heading_markup: Markup::fixed("Tokens"),
+        lead_markup: Markup::fixed(
+            "Who may use this namespace. No page and no command shows a token again.",
+        ),
+        problem: None,
+        body_markup: markup::table("Tokens that work", &columns, &rows),
+    })
+}
+
+/// `GET /console/{namespace}/json/…`: what the API answers, for a browser that has no token to send.
+pub(super) async fn json(visit: Visit) -> Answered {
+    let parts: Vec<String> = visit.part("rest").split('/').map(words::encoded).collect();
+    let address = format!("/v1/{}?{}", parts.join("/"), visit.query_text());
+    let mut response = visit.fetch(&address).await?;
+    let headers = response.headers_mut();
+    let attached = headers.contains_key(CONTENT_DISPOSITION);
+    let kind = headers.get(CONTENT_TYPE);
+    let is_json = kind.is_some_and(|kind| kind == "application/json" || kind == PROBLEM_JSON);
+    // Anything else may be what a sender sent: it is neither a page nor a script of this console.
+    if attached || !is_json {
+        let attachment = HeaderValue::from_static("attachment");
+        headers.insert(CONTENT_DISPOSITION, attachment);
+        let bytes = HeaderValue::from_static("application/octet-stream");
+        headers.insert(CONTENT_TYPE, bytes);
+    }
+    Ok(response)
+}

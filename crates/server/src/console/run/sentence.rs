@@ -1,0 +1,132 @@
+//! What is the case with a run, in a sentence or two.
+
+use semel_api::types::{Effect, RunDetail, RunStatus};
+use semel_model::effect::EffectState;
+use serde_json::Value;
+
+use crate::console::markup::Markup;
+use crate::console::visit::Visit;
+use crate::console::words;
+
+/// What is the case, in one sentence or two.
+pub(super) fn sentence(visit: &Visit, detail: &RunDetail) -> Markup {
+    let mut parts = vec![Markup::text(&state_sentence(visit, detail))];
+    if !detail.effects.is_empty() {
+        parts.push(Markup::text(&effects_sentence(&detail.effects)));
+    }
+    let doubts = detail.effects.iter();
+    let doubts = doubts.filter(|effect| effect.state == EffectState::InDoubt);
+    parts.extend(doubts.map(|effect| {
+        let page = visit.page(&format!("/effects/{}#settle", effect.id));
+        Markup::text(&format!("Settle {}", effect.step)).link(&page)
+    }));
+    Markup::join(parts)
+}
+
+fn state_sentence(visit: &Visit, detail: &RunDetail) -> String {
+    let run = &detail.run;
+    let since = words::ago(visit.now, run.accepted_at);
+    if run.cancelling && !run.state.is_ended() {
+        return "It is being cancelled and ends at its next commit.".to_owned();
+    }
+    if let Some(pause) = &detail.paused {
+        return format!(
+            "Held up by the pause of the {} {}: {}.",
+            pause.kind, pause.name, pause.reason
+        );
+    }
+    match run.state {
+        RunStatus::Succeeded => match run.ended_at {
+            Some(ended) => format!("Done in {}.", words::between(run.accepted_at, ended)),
+            None => "Done.".to_owned(),
+        },
+        RunStatus::Failed => format!("Failed: {}.", fault(run.fault.as_ref())),
+        RunStatus::Cancelled => "Cancelled by an operator.".to_owned(),
+        RunStatus::Superseded => "Superseded: another run of its object took its place.".to_owned(),
+        RunStatus::InDoubt => format!(
+            "Stopped: whether {} happened is unknown.",
+            steps_in(&detail.effects, EffectState::InDoubt)
+        ),
+        RunStatus::NeedsReview => format!(
+            "Stopped: {}. Nothing is in progress; an operator decides.",
+            fault(run.fault.as_ref())
+        ),
+        RunStatus::Quarantined => format!(
+            "Stopped: it made no progress ({}).",
+            fault(run.fault.as_ref())
+        ),
+        RunStatus::Waiting => waiting_sentence(visit, detail),
+        RunStatus::Retrying => match run.due_at {
+            Some(at) => format!(
+                "Rests before another attempt, {}.",
+                words::ago(visit.now, at)
+            ),
+            None => "Rests before another attempt.".to_owned(),
+        },
+        RunStatus::Queued => format!("Due, and taken as soon as there is room; accepted {since}."),
+        RunStatus::Running | RunStatus::Active => format!("Under way; accepted {since}."),
+    }
+}
+
+fn waiting_sentence(visit: &Visit, detail: &RunDetail) -> String {
+    if let Some(key) = &detail.waits_for_key {
+        return format!(
+            "Waits for another holder of the key {} ({}).",
+            key.key, key.scope
+        );
+    }
+    if let Some(gate) = &detail.gate {
+        return format!(
+            "Waits at {} with {} before it.",
+            gate.gate,
+            words::count(gate.ahead.unsigned_abs() as usize, "run", "runs")
+        );
+    }
+    let open = detail.waits.iter().find(|wait| wait.state == "open");
+    match open {
+        Some(wait) => {
+            let step = wait.step.as_deref().unwrap_or("a step");
+            let since = wait.opened_at.map(|at| words::between(at, visit.now));
+            format!("Waits at {step} since {}.", since.unwrap_or_default())
+        }
+        None => match detail.run.due_at {
+            Some(at) => format!("Waits; continues {}.", words::ago(visit.now, at)),
+            None => "Waits for an answer from outside.".to_owned(),
+        },
+    }
+}
+
+fn effects_sentence(effects: &[Effect]) -> String {
+    let count = |state| effects.iter().filter(|it| it.state == state).count();
+    let done = count(EffectState::Done);
+    let doubts = match count(EffectState::InDoubt) {
+        0 => "nothing is in doubt".to_owned(),
+        number => format!("{number} in doubt"),
+    };
+    let all = effects.len();
+    format!("{done} of {all} effects done; {doubts}.")
+}
+
+fn steps_in(effects: &[Effect], state: EffectState) -> String {
+    let steps: Vec<&str> = effects
+        .iter()
+        .filter(|effect| effect.state == state)
+        .map(|effect| effect.step.as_str())
+        .collect();
+    match steps.is_empty() {
+        true => "an effect".to_owned(),
+        false => steps.join(", "),
+    }
+}
+
+/// A fault's message and code.
+fn fault(fault: Option<&Value>) -> String {
+    let Some(fault) = fault else {
+        return "no reason is recorded".to_owned();
+    };
+    let code = fault["code"].as_str().unwrap_or("unknown");
+    match fault["message"].as_str() {
+        Some(message) => format!("{message} ({code})"),
+        None => code.to_owned(),
+    }
+}

@@ -1,0 +1,187 @@
+//! A visit: who asks for which page with which parameters; and what a form brings.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::response::Response;
+use jiff::Timestamp;
+use semel_api::Code;
+use semel_model::Right;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use url::form_urlencoded;
+
+use super::api::LocalApi;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::auth::signed_in::SignedIn;
+use crate::body::Payload;
+use crate::error::ApiError;
+use crate::query::has_zero;
+
+/// A request for a page, by a browser that is signed in to its namespace.
+pub(super) struct Visit {
+    /// The browser.
+    pub(super) signed_in: SignedIn,
+    /// The database's time.
+    pub(super) now: Timestamp,
+    api: LocalApi,
+    path: HashMap<String, String>,
+    query: HashMap<String, String>,
+    query_text: String,
+    address: String,
+    unsure: Mutex<Option<(String, String)>>,
+}
+
+impl FromRequestParts<App> for Visit {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let missing = || ApiError::plain(Code::RouteNotFound);
+        let signed_in = SignedIn::from_request_parts(parts, app).await?;
+        let api = parts.extensions.get::<LocalApi>().cloned();
+        let api = api.ok_or_else(|| ApiError::internal("a console without its API"))?;
+        let path = RawPathParams::from_request_parts(parts, app).await;
+        let path = path.map_err(|_| missing())?;
+        let path = owned(path.iter());
+        let query_text = parts.uri.query().unwrap_or_default().to_owned();
+        let query = form_urlencoded::parse(query_text.as_bytes()).into_owned();
+        let query: HashMap<String, String> = query.collect();
+        if path
+            .values()
+            .chain(query.values())
+            .any(|value| has_zero(value))
+        {
+            return Err(missing());
+        }
+        // The same for a namespace of others and for one that is not there.
+        let namespace = path.get("namespace").map(String::as_str);
+        if namespace.is_some_and(|name| name != signed_in.caller.namespace.as_str()) {
+            return Err(missing());
+        }
+        Ok(Self {
+            signed_in,
+            now: app.engine.now(),
+            api,
+            path,
+            query,
+            query_text,
+            address: parts.uri.path().to_owned(),
+            unsure: Mutex::default(),
+        })
+    }
+}
+
+fn owned<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> HashMap<String, String> {
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+impl Visit {
+    /// Whom the browser stands for.
+    pub(super) fn caller(&self) -> &Caller {
+        &self.signed_in.caller
+    }
+
+    /// Why the visitor may not act, where a right is missing.
+    pub(super) fn lacks(&self, right: Right) -> Option<String> {
+        let token = &self.caller().token;
+        (!self.caller().may(right))
+            .then(|| format!("The token {token} does not have the right {right}."))
+    }
+
+    /// The address of a page of this namespace.
+    pub(super) fn page(&self, rest: &str) -> String {
+        format!("/console/{}{rest}", self.caller().namespace)
+    }
+
+    /// A variable part of the path.
+    pub(super) fn part(&self, name: &str) -> &str {
+        self.path.get(name).map_or("", String::as_str)
+    }
+
+    /// A parameter; empty where there is none.
+    pub(super) fn parameter(&self, name: &str) -> &str {
+        self.query.get(name).map_or("", |value| value.trim())
+    }
+
+    /// All parameters, as they came.
+    pub(super) fn query_text(&self) -> &str {
+        &self.query_text
+    }
+
+    /// Reads from the API.
+    pub(super) async fn get<T: DeserializeOwned>(&self, address: &str) -> Result<T, ApiError> {
+        self.api.get(self.caller(), address).await
+    }
+
+    /// Reads from the API, and returns the response as it is.
+    pub(super) async fn fetch(&self, address: &str) -> Result<Response, ApiError> {
+        self.api.fetch(self.caller(), address).await
+    }
+
+    /// Acts through the API, once per key.
+    pub(super) async fn post<T: DeserializeOwned>(
+        &self,
+        address: &str,
+        form: &Form,
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        let key = form.get("key");
+        let done = self.api.post(self.caller(), (address, key), body).await;
+        if let Err(error) = &done
+            && may_have_happened(error)
+            && let Ok(mut unsure) = self.unsure.lock()
+        {
+            *unsure = Some((self.address.clone(), key.to_owned()));
+        }
+        done
+    }
+
+    /// The key of a form that was sent to this address, and of which it is not known whether it was
+    /// carried out: sent again, it is the same act.
+    pub(super) fn key_of_unsure(&self, action: &str) -> Option<String> {
+        let unsure = self.unsure.lock().ok()?;
+        let (address, key) = unsure.as_ref()?;
+        (address == action).then(|| key.clone())
+    }
+}
+
+/// Whether an act may have been carried out although it was refused.
+fn may_have_happened(error: &ApiError) -> bool {
+    let problem = error.problem();
+    problem.status >= 500 || problem.code() == Some(Code::CommandUnderWay)
+}
+
+/// The fields of a form that a page of this sign-in sent.
+pub(super) struct Form(HashMap<String, String>);
+
+impl Form {
+    /// A field; empty where it was left empty.
+    pub(super) fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", |value| value.trim())
+    }
+
+    /// A field that may be left empty.
+    pub(super) fn given(&self, name: &str) -> Option<String> {
+        Some(self.get(name).to_owned()).filter(|value| !value.is_empty())
+    }
+}
+
+impl FromRequest<App> for Form {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let signed_in = request.extensions().get::<SignedIn>().cloned();
+        let payload = Payload::from_request(request, app).await?;
+        let fields = Self(form_urlencoded::parse(&payload.0).into_owned().collect());
+        let owns = |signed_in: SignedIn| signed_in.owns_form(fields.get("form"));
+        match signed_in.is_some_and(owns) {
+            true => Ok(fields),
+            false => Err(ApiError::plain(Code::FormRefused)),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Namespaces: create and list, for the whole installation.
+//!
+//! As with tokens, what creating one returns is not kept: its first token is derived from the key.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use semel_api::Code;
+use semel_api::types::{
+    CreateNamespace, CreatedNamespace, CreatedToken, Namespace, NamespaceFilter, Page,
+};
+use semel_engine::{NamespaceError, TokenMaker};
+use semel_model::{Right, Rights, TokenId};
+use semel_store::namespaces::{self, NamespaceView};
+use semel_store::tokens::NewToken;
+
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::Payload;
+use crate::commands::{self, Reply};
+use crate::error::ApiError;
+use crate::query::{Params, page_size};
+use crate::tokens;
+
+/// `GET /v1/namespaces`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    _caller: Caller,
+    Params(filter): Params<NamespaceFilter>,
+) -> Answered {
+    let limit = page_size(filter.limit);
+    let after = filter.cursor.unwrap_or_default();
+    let found = namespaces::list(app.cell().home(), &after, limit).await?;
+    let last = found.last().filter(|_| found.len() == usize::from(limit));
+    answer::ok(&Page {
+        next: last.map(|last| last.name.clone()),
+        items: found.into_iter().map(view).collect(),
+    })
+}
+
+/// `POST /v1/namespaces`.
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let (asked, _) = payload.read::<CreateNamespace>()?;
+    let minted = tokens::mint(&app, &caller, &headers)?;
+    commands::carry_out(async move {
+        let of_instance: Rights = [Right::Instance].into_iter().collect();
+        let first = NewToken {
+            id: TokenId::from_uuid(minted.id),
+            name: &asked.admin,
+            digest: &minted.digest,
+            lifetime: tokens::lifetime_or_default(asked.lifetime),
+            groups: &[],
+            role: None,
+            rights: Rights::ALL.without(of_instance),
+        };
+        let actor = caller.actor();
+        let maker = TokenMaker {
+            by: caller.acting(&actor),
+            id: caller.id,
+            rights: caller.rights,
+        };
+        let made = app
+            .engine
+            .create_namespace(maker, &asked.name, &first)
+            .await?;
+        let is_first = made.is_first;
+        tracing::info!(namespace = %asked.name, is_first, actor, "namespace created");
+        let created = CreatedNamespace {
+            namespace: view(made.namespace),
+            admin: CreatedToken {
+                token: minted.text,
+                kept: tokens::view(made.token),
+            },
+        };
+        Ok(Reply::new(StatusCode::CREATED, &created)?.replayed_if(!is_first))
+    })
+    .await
+}
+
+fn view(namespace: NamespaceView) -> Namespace {
+    Namespace {
+        name: namespace.name,
+        created_at: namespace.created_at,
+    }
+}
+
+impl From<NamespaceError> for ApiError {
+    fn from(error: NamespaceError) -> Self {
+        match error {
+            NamespaceError::Invalid(detail) => Self::new(Code::BodyInvalid, detail),
+            NamespaceError::Exists(_) => Self::new(Code::NamespaceExists, error.to_string()),
+            NamespaceError::MakerEnded => Self::plain(Code::Unauthorized),
+            NamespaceError::Differs => Self::plain(Code::CommandMismatch),
+            NamespaceError::Unavailable(error) => error.into(),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The audit record: listed by who and what, and sealed in a chain that shows every change.
+
+use anyhow::{Context, Result};
+use semel_api::types::{AuditFilter, AuditRecord, ChainFilter};
+use semel_model::audit_chain::{CHAIN_START, SealedAct};
+use semel_store::audit::{self, AuditEntry, chain};
+use semel_store::namespaces;
+
+use crate::world::{World, soon};
+
+async fn act(world: &World, namespace: &str, actor: &str, action: &'static str) -> Result<()> {
+    let cell = world.engine.cell();
+    let namespace_id = namespaces::ensure(cell.home(), &namespace.parse()?).await?;
+    let act = AuditEntry::new(namespace_id, actor, action, "x").because("a test")?;
+    audit::begin(cell.home(), &act).await?;
+    Ok(())
+}
+
+/// Seals whatever is committed. The server does so too, and then this does nothing: hence the look.
+async fn seal(world: &World) -> Result<()> {
+    let client = world.database.connect().await?;
+    let unsealed = "SELECT count(*) FROM audit a
+                     WHERE NOT EXISTS (SELECT 1 FROM audit_chain c WHERE c.audit_id = a.id)";
+    soon(async || {
+        chain::seal(world.engine.cell().every()).await?;
+        let left: i64 = client.query_one(unsealed, &[]).await?.get(0);
+        Ok((left == 0).then_some(()))
+    })
+    .await
+}
+
+async fn list(world: &World, filter: AuditFilter) -> Result<Vec<String>> {
+    let page = world.client.list_audit(&filter).await?;
+    let shown = page
+        .items
+        .iter()
+        .map(|it| format!("{} {}", it.actor, it.action));
+    Ok(shown.collect())
+}
+
+/// The digest at the end, where every record follows from the one before it.
+fn follow(records: &[AuditRecord]) -> Option<[u8; 32]> {
+    let mut before = CHAIN_START;
+    for (act, position) in records.iter().zip(1..) {
+        let sealed = SealedAct {
+            position,
+            id: act.id,
+            at: act.at,
+            actor: &act.actor,
+            action: &act.action,
+            subject: &act.subject,
+            reason: act.reason.as_deref(),
+            run: act.run,
+        };
+        before = sealed.seal(&before);
+        if act.position != Some(position) || act.digest != Some(hex::encode(before)) {
+            return None;
+        }
+    }
+    Some(before)
+}
+
+#[tokio::test]
+async fn acts_are_listed_by_actor_action_and_time_in_pages() -> Result<()> {
+    let world = World::start().await?;
+    for (actor, action) in [
+        ("token:ada", "key.drop"),
+        ("token:ben", "key.drop"),
+        ("token:ada", "run.cancel"),
+    ] {
+        act(&world, "main", actor, action).await?;
+    }
+    act(&world, "elsewhere", "token:eve", "key.drop").await?;
+    let by = |actor: Option<&str>, action: Option<&str>| AuditFilter {
+        actor: actor.map(str::to_owned),
+        action: action.map(str::to_owned),
+        ..AuditFilter::default()
+    };
+
+    let drops = list(&world, by(None, Some("key.drop"))).await?;
+    let of_ada = list(&world, by(Some("token:ada"), None)).await?;
+    let both = list(&world, by(Some("token:ada"), Some("key.drop"))).await?;
+    let mut paged = Vec::new();
+    let mut filter = AuditFilter {
+        limit: Some(1),
+        ..AuditFilter::default()
+    };
+    loop {
+        let page = world.client.list_audit(&filter).await?;
+        paged.extend(page.items.into_iter().map(|it| it.id));
+        match page.next {
+            Some(cursor) => filter.cursor = Some(cursor),
+            None => break,
+        }
+    }
+    let first = world.client.list_audit(&AuditFilter::default()).await?;
+    let oldest = first.items.last().context("some")?.at;
+    let since = AuditFilter {
+        since: Some("9998-01-01T00:00:00Z".parse()?),
+        ..AuditFilter::default()
+    };
+    let until = AuditFilter {
+        until: Some(oldest),
+        ..AuditFilter::default()
+    };
+
+    assert_eq!(drops, ["token:ben key.drop", "token:ada key.drop"]);
+    assert_eq!(of_ada, ["token:ada run.cancel", "token:ada key.drop"]);
+    assert_eq!(both, ["token:ada key.drop"]);
+    let ids: Vec<i64> = first.items.iter().map(|it| it.id).collect();
+    assert_eq!(paged, ids, "nothing twice, nothing left out");
+    assert!(list(&world, since).await?.is_empty());
+    assert!(list(&world, until).await?.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_namespace_has_a_chain_of_its_own_without_gaps() -> Result<()> {
+    let world = World::start().await?;
+    for n in 0..20 {
+        let namespace = if n % 3 == 0 { "elsewhere" } else { "main" };
+        act(&world, namespace, "token:ada", "key.drop").await?;
+        if n % 7 == 0 {
+            seal(&world).await?;
+        }
+    }
+    // Two servers at once.
+    let cell = world.engine.cell();
+    let (one, other) = tokio::join!(chain::seal(cell.every()), chain::seal(cell.every()));
+    one?;
+    other?;
+    seal(&world).await?;
+
+    let all = ChainFilter::default();
+    let chain = world.client.read_audit_chain(&all).await?.items;
+    let half = ChainFilter {
+        after: 6,
+        limit: Some(2),
+    };
+    let part = world.client.read_audit_chain(&half).await?;
+
+    let drops = chain.iter().filter(|act| act.action == "key.drop");
+    assert_eq!(drops.count(), 13);
+    assert!(follow(&chain).is_some(), "{chain:?}");
+    assert_eq!(part.items, chain[6..8]);
+    assert_eq!(part.next.as_deref(), Some("8"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_act_that_commits_after_later_numbers_is_sealed_too() -> Result<()> {
+    let world = World::start().await?;
+    let mut slow = world.database.connect().await?;
+    let tx = slow.transaction().await?;
+    let insert = "INSERT INTO audit (namespace_id, actor, action, subject) \
+                  SELECT id, 'token:slow', 'key.drop', 'x' FROM namespaces WHERE name = 'main'";
+    tx.execute(insert, &[]).await?;
+    act(&world, "main", "token:quick", "key.drop").await?;
+    seal(&world).await?;
+    tx.commit().await?;
+    seal(&world).await?;
+
+    let chain = world
+        .client
+        .read_audit_chain(&ChainFilter::default())
+        .await?
+        .items;
+
+    let drops = chain.iter().filter(|act| act.action == "key.drop");
+    let actors: Vec<&str> = drops.map(|act| act.actor.as_str()).collect();
+    assert_eq!(actors, ["token:quick", "token:slow"]);
+    assert!(follow(&chain).is_some());
+    Ok(())
+}
+
+/// While no server runs, an hour passes and nothing is sealed: what committed before that is not old.
+#[tokio::test]
+async fn an_act_is_sealed_however_long_no_server_ran() -> Result<()> {
+    let world = World::start().await?;
+    let mut slow = world.database.connect().await?;
+    let tx = slow.transaction().await?;
+    let insert = "INSERT INTO audit (namespace_id, actor, action, subject) \
+                  SELECT id, 'token:slow', 'key.drop', 'x' FROM namespaces WHERE name = 'main'";
+    tx.execute(insert, &[]).await?;
+    act(&world, "main", "token:quick", "key.drop").await?;
+    seal(&world).await?;
+    let ahead = "UPDATE clock SET time_offset = time_offset + interval '2 hours'";
+    tx.batch_execute(ahead).await?;
+    tx.commit().await?;
+
+    seal(&world).await
+}
+
+#[tokio::test]
+async fn a_change_behind_the_database_s_back_breaks_the_chain() -> Result<()> {
+    let world = World::start().await?;
+    for actor in ["token:ada", "token:ben", "token:cid"] {
+        act(&world, "main", actor, "key.drop").await?;
+    }
+    seal(&world).await?;
+    let all = ChainFilter::default();
+    let before = world.client.read_audit_chain(&all).await?.items;
+    let owner = world.database.connect().await?;
+    let changed = owner
+        .execute("UPDATE audit_chain SET digest = digest", &[])
+        .await;
+    owner
+        .batch_execute(
+            "ALTER TABLE audit DISABLE TRIGGER audit_append_only;
+             UPDATE audit SET actor = 'token:eve' WHERE actor = 'token:ben'",
+        )
+        .await?;
+    let after = world.client.read_audit_chain(&all).await?.items;
+
+    assert!(changed.is_err(), "the chain is append-only too");
+    assert!(follow(&before).is_some());
+    assert_eq!(follow(&after), None);
+    Ok(())
+}

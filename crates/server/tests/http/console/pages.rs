@@ -1,0 +1,248 @@
+//! Every page: it can be read without script, shows hostile text as text, and says how a program gets
+//! the same.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use hyper::Method;
+use semel_model::Right;
+
+use super::Browser;
+use super::stage::{HOSTILE, Stage};
+use crate::world::World;
+
+#[tokio::test]
+async fn an_empty_installation_says_what_would_be_there() -> Result<()> {
+    let world = World::start().await?;
+    let browser = Browser::signed_in(&world).await?;
+
+    for (page, says) in [
+        ("/", "Nothing waits for you."),
+        ("/runs", "semel run start FLOW"),
+        ("/doubts", "Nothing is in doubt."),
+        ("/approvals", "Nobody is asked for anything."),
+        ("/duplicates", "No repeat was stopped."),
+        ("/effects", "There is no such effect."),
+        ("/flows", "semel init NAME"),
+        ("/keys?key=none", "Nothing is known under this key."),
+    ] {
+        let shown = browser.page(&format!("/console/main{page}")).await?;
+        assert!(shown.contains(says), "{page}: {shown}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_page_is_one_document_that_needs_no_script() -> Result<()> {
+    let stage = Stage::start().await?;
+    let browser = Browser::signed_in(&stage.world).await?;
+
+    for path in stage.pages() {
+        let page = browser.page(&path).await?;
+
+        assert_eq!(page.matches("<h1").count(), 1, "{path}");
+        assert_eq!(
+            page.matches("<script").count(),
+            1,
+            "{path}: our own, from a file"
+        );
+        assert!(
+            page.contains("<html lang=\"en\">") && page.contains("<main id=\"main\""),
+            "{path}"
+        );
+        for inline in [
+            " style=",
+            "javascript:",
+            "<style",
+            " onclick",
+            " onload",
+            "{%",
+        ] {
+            assert!(!page.contains(inline), "{path}: {inline}");
+        }
+        assert!(page.len() < 200_000, "{path}: {}", page.len());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn hostile_text_is_shown_and_does_nothing() -> Result<()> {
+    let stage = Stage::start().await?;
+    let browser = Browser::signed_in(&stage.world).await?;
+    let mut seen = 0;
+
+    for path in stage.pages() {
+        let page = browser.page(&path).await?;
+
+        for active in [
+            "<script>alert",
+            "<img src=x",
+            "onerror=alert(2)>",
+            "\u{202e}",
+            "\u{7}",
+            "<b>&amp;",
+        ] {
+            assert!(!page.contains(active), "{path}: {active:?}");
+        }
+        seen += page
+            .matches("&lt;script&gt;alert(1)&lt;/script&gt;")
+            .count();
+    }
+
+    ensure!(seen > 10, "it is shown: {seen} times");
+    ensure!(HOSTILE.contains('\u{202e}'));
+    let key = browser
+        .get("/console/main/keys?key=%3Cscript%3Ealert(3)%3C/script%3E")
+        .await?;
+    assert!(
+        !key.text().contains("<script>alert(3)"),
+        "what is asked for is text, too"
+    );
+    let lost = browser.get("/console/main/%3Cscript%3Ealert(4)").await?;
+    assert_eq!(lost.status, 404);
+    assert!(!lost.text().contains("<script>alert(4)"));
+    Ok(())
+}
+
+/// The texts of a page between two marks, as a person copies them.
+fn texts<'a>(page: &'a str, name: &str) -> Result<String> {
+    let rest = page
+        .split(&format!("<dt>{name}</dt>"))
+        .nth(1)
+        .context("a line")?;
+    let text = rest.split("data-copy>").nth(1).context("a text")?;
+    let text: &'a str = text.split("</code>").next().unwrap_or_default();
+    let named = [
+        ("&quot;", "\""),
+        ("&#34;", "\""),
+        ("&#39;", "'"),
+        ("&lt;", "<"),
+        ("&#60;", "<"),
+    ];
+    let mut text = text.to_owned();
+    for (name, letter) in named {
+        text = text.replace(name, letter);
+    }
+    Ok(text
+        .replace("&gt;", ">")
+        .replace("&#62;", ">")
+        .replace("&amp;", "&")
+        .replace("&#38;", "&"))
+}
+
+#[tokio::test]
+async fn the_json_and_the_curl_line_of_every_page_work_as_printed() -> Result<()> {
+    let stage = Stage::start().await?;
+    let world = &stage.world;
+    let browser = Browser::signed_in(world).await?;
+    let bearer = format!("Bearer {}", world.token);
+
+    for path in stage.pages() {
+        let page = browser.page(&path).await?;
+        let json = texts(&page, "JSON")?;
+        let route = json.strip_prefix("GET ").context("a route")?;
+        let headers = [("authorization", bearer.as_str())];
+        let answer = world
+            .bare
+            .send(Method::GET, route, &headers, "".into())
+            .await?;
+        assert_eq!(answer.status, 200, "{path}: {json}");
+        let open = page
+            .split("<dt>JSON</dt><dd><a href=\"")
+            .nth(1)
+            .context("a link")?;
+        let open = open
+            .split('"')
+            .next()
+            .unwrap_or_default()
+            .replace("&#38;", "&");
+        let opened = browser.get(&open.replace("&amp;", "&")).await?;
+        assert_eq!(
+            (opened.status, opened.header("content-type")),
+            (answer.status, Some("application/json")),
+            "{open}"
+        );
+
+        let curl = texts(&page, "curl")?;
+        let token = world.token.clone();
+        let line = curl.clone();
+        let ran = tokio::task::spawn_blocking(move || {
+            Command::new("sh")
+                .arg("-c")
+                .arg(line)
+                .env("SEMEL_TOKEN", token)
+                .output()
+        });
+        let ran = ran.await??;
+        let answered = serde_json::from_slice::<serde_json::Value>(&ran.stdout);
+        let answered = answered.with_context(|| curl.clone())?;
+        ensure!(answered.get("code").is_none(), "{curl}: {answered}");
+        assert!(texts(&page, "Command")?.starts_with("semel "), "{path}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_has_a_verdict_that_a_support_desk_can_read_out() -> Result<()> {
+    let stage = Stage::start().await?;
+    let browser = Browser::signed_in(&stage.world).await?;
+
+    let found = browser.get("/console/main/runs?q=o-1").await?;
+    let story = browser.page("/console/main/keys?key=o-1").await?;
+    let doubtful = browser.page("/console/main/keys?key=o-2").await?;
+    let run = browser
+        .get(&format!("/console/main/runs?q={}", stage.done))
+        .await?;
+
+    assert_eq!(found.header("location"), Some("/console/main/keys?key=o-1"));
+    let verdict =
+        "charge was done once. 3 deliveries came; 2 were repeats and got the first answer.";
+    assert!(story.contains(verdict), "{story}");
+    assert!(doubtful.contains("Whether charge happened is unknown."));
+    let page = format!("/console/main/runs/{}", stage.done);
+    assert_eq!(run.header("location"), Some(page.as_str()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_may_not_see_payloads_sees_states_only() -> Result<()> {
+    let stage = Stage::start().await?;
+    let browser = Browser::with_rights(&stage.world, "observer", Right::Read.into()).await?;
+
+    let page = browser
+        .page(&format!("/console/main/runs/{}", stage.done))
+        .await?;
+    let tokens = browser.get("/console/main/tokens").await?;
+
+    assert!(page.contains("does not have the right payload"), "{page}");
+    assert!(!page.contains("4200"));
+    assert_eq!(tokens.status, 403);
+    assert!(
+        tokens.text().contains("does not have the right `admin`"),
+        "{}",
+        tokens.text()
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_identity_of_another_namespace_looks_like_none() -> Result<()> {
+    let stage = Stage::start().await?;
+    let stranger = stage.world.stranger().await?;
+    let browser = Browser::signed_in_as(&stage.world, &stranger).await?;
+    let none = format!("run_{}", "0".repeat(32));
+
+    let foreign = browser
+        .get(&format!("/console/elsewhere/runs/{}", stage.done))
+        .await?;
+    let absent = browser
+        .get(&format!("/console/elsewhere/runs/{none}"))
+        .await?;
+
+    assert_eq!(
+        (foreign.status.as_u16(), absent.status.as_u16()),
+        (404, 404)
+    );
+    assert_eq!(foreign.text(), absent.text());
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! Held deliveries that come again: after their key was freed, beside many others, or behind nothing.
+
+use anyhow::{Context, Result, ensure};
+use semel_api::types::{DropKey, Started};
+use semel_api::{ClientError, Code};
+use semel_model::Span;
+use serde_json::{Value, json};
+
+use crate::authentic::SECRETS;
+use crate::held::{HOOK, ORDERS, count_runs, held_order, said, the_held, under};
+use crate::signing::sign;
+use crate::world::{World, refused, soon};
+
+/// Frees a key as soon as its run has ended.
+async fn drop_key(world: &World, key: &str) -> Result<()> {
+    let (flow, drop) = (
+        "orders".parse()?,
+        DropKey {
+            reason: "a test".to_owned(),
+            new_intent: false,
+        },
+    );
+    soon(
+        async || match world.client.drop_key(&flow, key, &drop, "drop").await {
+            Err(ClientError::Problem(problem)) if problem.code() == Some(Code::RunNotEnded) => {
+                Ok(None)
+            }
+            dropped => Ok(Some(dropped?)),
+        },
+    )
+    .await?;
+    Ok(())
+}
+
+async fn order(world: &World, total: u32) -> Result<Started> {
+    let body = json!({ "id": "1", "total": total });
+    world.bare.post(HOOK, body.to_string()).await?.json()
+}
+
+#[tokio::test]
+async fn a_delivery_that_got_a_run_after_its_key_was_freed_gets_no_second_one() -> Result<()> {
+    let world = World::start().await?;
+    let (_, id) = held_order(&world).await?;
+    drop_key(&world, "1").await?;
+    let own = order(&world, 7).await?;
+
+    let accepted = world.client.accept_as_new(id, &under("1-b"), "a").await;
+
+    ensure!(!own.held);
+    let Err(ClientError::Problem(problem)) = accepted else {
+        anyhow::bail!("taken: {accepted:?}");
+    };
+    assert_eq!(problem.code(), Some(Code::HeldNotAccepted));
+    ensure!(problem.detail.contains(&own.run.to_string()), "{problem:?}");
+    assert_eq!(count_runs(&world).await?, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_payload_that_was_only_counted_is_kept_once_it_is_held() -> Result<()> {
+    let world = World::start().await?;
+    world.publish("orders", ORDERS).await?;
+    for _ in 0..2 {
+        order(&world, 5).await?;
+    }
+    world.client.list_duplicates(None).await?;
+    drop_key(&world, "1").await?;
+    order(&world, 7).await?;
+
+    let again = order(&world, 5).await?;
+    let (id, held) = the_held(&world).await?;
+    let accepted = world.client.accept_as_new(id, &under("1-b"), "a").await?;
+
+    ensure!(again.held);
+    assert_eq!(held.payload, Some(json!({ "id": "1", "total": 5 })));
+    assert!(accepted.body.run.is_some());
+    Ok(())
+}
+
+/// Only the first few payloads of a key are kept; the others are one row.
+#[tokio::test]
+async fn a_decision_about_many_that_are_counted_together_hides_none_that_comes_later() -> Result<()>
+{
+    let world = World::start().await?;
+    world.publish("orders", ORDERS).await?;
+    for total in 0..8 {
+        order(&world, total).await?;
+    }
+    let counted = |items: Vec<semel_api::types::Duplicate>| {
+        let mut without = items.into_iter().filter(|it| it.payload.is_none());
+        (without.next(), without.next().is_none())
+    };
+    let (together, alone) = counted(world.client.list_held(None).await?.items);
+    let id = together.and_then(|it| it.duplicate).context("one row")?;
+
+    world.client.dismiss_held(id, &said("tests"), "a").await?;
+    let (dismissed, _) = counted(world.client.list_held(None).await?.items);
+    order(&world, 8).await?;
+    let (reopened, _) = counted(world.client.list_held(None).await?.items);
+
+    ensure!(alone, "the others have payloads");
+    assert_eq!(dismissed, None);
+    let reopened = reopened.context("what came later waits for a decision")?;
+    assert_eq!((reopened.duplicate, reopened.decision), (Some(id), None));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_that_started_nothing_has_no_run_to_be_a_repeat_of() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .set_secret("hook", SECRETS[0], Span::from_secs(0))
+        .await?;
+    let flow = "trigger:\n  webhook:\n    provider: github\n    secret: hook\n    \
+                order: { object: '\"all\"', version: input.issue }\n\
+                steps:\n  - { id: note, kv: { add: seen } }\n";
+    world.publish("hook", flow).await?;
+    let at = world.now().await?;
+    let issue = |id| sign("github", SECRETS[0], "/hooks/main/hook", id, at);
+    world.send(&issue(2)).await?;
+    let late: Value = world.send(&issue(1)).await?.json()?;
+    let again = issue(1).with("x-github-delivery", "second");
+    let again: Value = world.send(&again).await?.json()?;
+
+    let (id, _) = the_held(&world).await.context(again)?;
+    let repeat = world.client.accept_as_repeat(id, &said("x"), "a").await;
+
+    assert_eq!(late["stale"], json!(true), "{late}");
+    assert_eq!(refused(repeat)?, Code::HeldNotAccepted);
+    assert_eq!(count_runs(&world).await?, 1);
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Namespaces: each with a first token, and nothing of another's.
+
+use anyhow::Result;
+use semel_api::types::{AuditFilter, CreateNamespace, NamespaceFilter, RevokeToken};
+use semel_api::{Client, Code};
+use semel_model::{Right, Rights};
+
+use crate::world::{World, add_token_with, refused};
+
+fn shop(admin: &str) -> Result<CreateNamespace> {
+    Ok(CreateNamespace {
+        name: "shop".parse()?,
+        admin: admin.to_owned(),
+        lifetime: None,
+    })
+}
+
+async fn names(client: &Client) -> Result<Vec<String>> {
+    let page = client.list_namespaces(&NamespaceFilter::default()).await?;
+    Ok(page.items.into_iter().map(|it| it.name).collect())
+}
+
+#[tokio::test]
+async fn a_namespace_has_its_first_token_and_nothing_of_another() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish(
+            "orders",
+            "trigger: { api: {} }\nsteps:\n  - { id: a, function: '1' }\n",
+        )
+        .await?;
+
+    let created = world.client.create_namespace(&shop("ada")?, "k").await?;
+    let ada = Client::new(world.client.base(), &created.body.admin.token)?;
+    let who = ada.whoami().await?;
+
+    assert_eq!(
+        (who.namespace.as_str(), who.token.as_str()),
+        ("shop", "ada")
+    );
+    assert!(
+        ada.list_flows().await?.items.is_empty(),
+        "an empty namespace"
+    );
+    let of_instance: Rights = [Right::Instance].into_iter().collect();
+    assert_eq!(
+        created.body.admin.kept.rights,
+        Rights::ALL.without(of_instance)
+    );
+    let listed = ada.list_namespaces(&NamespaceFilter::default()).await;
+    assert_eq!(refused(listed)?, Code::RightMissing);
+    assert!(names(&world.client).await?.contains(&"shop".to_owned()));
+    let acts = ada.list_audit(&AuditFilter::default()).await?.items;
+    assert_eq!(acts[0].action, "token.create");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_repeat_shows_the_same_token_and_another_maker_is_refused() -> Result<()> {
+    let world = World::start().await?;
+    let first = world.client.create_namespace(&shop("ada")?, "k").await?;
+
+    let again = world.client.create_namespace(&shop("ada")?, "k").await?;
+    let other_key = world.client.create_namespace(&shop("ada")?, "l").await;
+    let other_words = world.client.create_namespace(&shop("ben")?, "k").await;
+    let elsewhere = CreateNamespace {
+        name: "stall".parse()?,
+        ..shop("ada")?
+    };
+    let same_key = world.client.create_namespace(&elsewhere, "k").await;
+
+    assert!(again.replayed && !first.replayed);
+    assert_eq!(again.body, first.body);
+    assert_eq!(refused(other_key)?, Code::NamespaceExists);
+    assert_eq!(refused(other_words)?, Code::NamespaceExists);
+    assert_eq!(refused(same_key)?, Code::CommandMismatch);
+    assert!(!names(&world.client).await?.contains(&"stall".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_holders_of_the_right_create_namespaces_and_only_while_their_token_works() -> Result<()>
+{
+    let world = World::start().await?;
+    let all_but = Rights::ALL.without([Right::Instance].into_iter().collect());
+    let token = add_token_with(world.engine.cell(), "admin", all_but).await?;
+    let without = Client::new(world.client.base(), &token)?;
+    let invalid = CreateNamespace {
+        admin: " ".to_owned(),
+        ..shop("ada")?
+    };
+
+    let denied = without.create_namespace(&shop("ada")?, "k").await;
+    let invalid = world.client.create_namespace(&invalid, "k").await;
+    let root = world.client.whoami().await?;
+    let id = world.client.list_tokens(&Default::default()).await?.items;
+    let id = id
+        .into_iter()
+        .find(|it| it.name == root.token)
+        .map(|it| it.id);
+    let id = id.ok_or_else(|| anyhow::anyhow!("its own token"))?;
+    world
+        .client
+        .revoke_token(id, &RevokeToken::default(), "r")
+        .await?;
+    let revoked = world.client.create_namespace(&shop("ada")?, "k").await;
+
+    assert_eq!(refused(denied)?, Code::RightMissing);
+    assert_eq!(refused(invalid)?, Code::BodyInvalid);
+    assert_eq!(refused(revoked)?, Code::Unauthorized);
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! The statements that accept.
+
+use std::sync::OnceLock;
+
+use semel_model::SeededBug;
+
+use crate::clock::PRESENT;
+
+/// Claims what is free, and makes run, queue entry, first journal row and first entry of the
+/// ledger of each fresh claim: one statement, one commit.
+///
+/// `IS TRUE` keeps the look-up a hashed one: as a join it would be nested, for want of any other
+/// kind in a writer's session.
+const ACCEPT: &str = ",
+    arrived AS MATERIALIZED (
+        SELECT *
+          FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::float8[], $5::int4[], $6::int4[],
+                      $7::bytea[], $8::uuid[], $9::uuid[], $10::text[]{columns})
+            AS t (claim_id, run_id, fingerprint, keep_secs, namespace_id, release_id, key,
+                  delivery_id, holder, events{names})),
+    claimed AS ({claimed}),
+    fresh AS MATERIALIZED (
+        SELECT t.*, p.now, (p.now AT TIME ZONE 'UTC')::date AS partition_date
+          FROM arrived t, present p
+         WHERE (t.claim_id IN (SELECT id FROM claimed)) IS TRUE),
+    made AS (
+        INSERT INTO runs (id, claim_id, namespace_id, release_id, key, delivery_id, accepted_at,
+                          partition_date)
+        SELECT run_id, claim_id, namespace_id, release_id, key, delivery_id, now, partition_date
+          FROM fresh),
+    queued AS (
+        INSERT INTO queue (run_id, due_at, holder, epoch, seq, partition_date)
+        SELECT run_id, now, holder, 1, 1, partition_date FROM fresh),
+    written AS (
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT partition_date, run_id, 1, 1, now, events::json FROM fresh){entered}
+    SELECT (SELECT now FROM present), ARRAY(SELECT id FROM claimed){decided}";
+
+const CLAIMED: &str = "
+        INSERT INTO claims (id, run_id, fingerprint, expires_at)
+        SELECT t.claim_id, t.run_id, t.fingerprint,
+               date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 60))
+          FROM arrived t, present p
+            ON CONFLICT (id) DO NOTHING
+     RETURNING id";
+
+/// The next run of keys that are free. Of two who found the same key free, the second waits for the
+/// first and then finds it held.
+const TAKEN_OVER: &str = "
+        UPDATE claims c
+           SET run_id = t.run_id, run_number = t.run_number, fingerprint = t.fingerprint, dropped_at = NULL,
+               intent = nullif(t.intent, 0),
+               expires_at = date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 60))
+          FROM arrived t, present p
+         WHERE c.id = t.claim_id AND c.expires_at IS NULL
+           AND coalesce(c.run_number, 0) = t.run_number - 1
+     RETURNING c.id";
+
+/// The first effects of runs whose first move is written with their claim.
+const ENTERED: &str = ",
+    entered AS (
+        INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt,
+                             intended_at)
+        SELECT partition_date, effect_id, run_id, namespace_id, step, kind, guard::effect_guard, 'pending', 1, now
+          FROM fresh
+         WHERE effect_id IS NOT NULL)";
+
+/// Refuses the batch where a first effect would be written that was decided under another version of
+/// what is paused.
+const DECIDED: &str = ",
+           all_or_nothing((SELECT count(*) FROM fresh t, present p
+                            WHERE t.pause_version <> p.pause_version), 0)";
+
+/// How a batch claims its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClaimMode {
+    /// For the first time.
+    First,
+    /// For the first time, and some bring a first effect.
+    FirstWithEffects,
+    /// After they were freed.
+    Again,
+}
+
+/// The statement of a kind of batch.
+pub(super) fn accept_text(kind: ClaimMode) -> &'static str {
+    static TEXTS: [OnceLock<String>; 3] = [const { OnceLock::new() }; 3];
+    TEXTS[kind as usize].get_or_init(|| {
+        let (columns, names, claimed, entered, decided) = match kind {
+            ClaimMode::First => ("", "", CLAIMED, "", ""),
+            ClaimMode::FirstWithEffects => (
+                ", $11::uuid[], $12::text[], $13::text[], $14::text[], $15::int8[]",
+                ", effect_id, step, kind, guard, pause_version",
+                CLAIMED,
+                ENTERED,
+                SeededBug::PauseNotCompared.in_text(DECIDED, "<>", "IS NULL AND NULL ="),
+            ),
+            ClaimMode::Again => (
+                ", $11::int4[], $12::int4[]",
+                ", run_number, intent",
+                TAKEN_OVER,
+                "",
+                "",
+            ),
+        };
+        let text = ACCEPT
+            .replace("{columns}", columns)
+            .replace("{names}", names)
+            .replace("{claimed}", claimed)
+            .replace("{entered}", entered)
+            .replace("{decided}", decided);
+        format!("/* commits alone: accept */{PRESENT}{text}")
+    })
+}
+
+/// The statements that accept, for the test that prepares them.
+pub(crate) fn examples() -> [&'static str; 3] {
+    [
+        ClaimMode::First,
+        ClaimMode::FirstWithEffects,
+        ClaimMode::Again,
+    ]
+    .map(accept_text)
+}

@@ -1,0 +1,97 @@
+//! The `namespaces` table: who owns flows, runs and tokens.
+
+use deadpool_postgres::Transaction;
+use jiff::Timestamp;
+use semel_model::{NamespaceName, TokenId};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::cell::{HomeCell, ReadError};
+use crate::flows::BUMP;
+
+const ENSURE: &str = "INSERT INTO namespaces (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";
+
+const FIND: &str = "SELECT id, name, created_at FROM namespaces WHERE name = $1";
+
+const LIST: &str = "
+    SELECT id, name, created_at
+      FROM namespaces
+     WHERE name > $1
+     ORDER BY name
+     LIMIT $2";
+
+/// Only while its maker works and may make namespaces, and while no token has the identity of its first.
+const INSERT: &str = "
+    INSERT INTO namespaces (name)
+    SELECT $1::text
+      FROM (SELECT FROM tokens
+             WHERE id = $2 AND revoked_at IS NULL AND expires_at > moment() AND 'instance' = ANY(rights)
+               FOR SHARE) m
+     WHERE NOT EXISTS (SELECT FROM tokens WHERE id = $3)
+        ON CONFLICT (name) DO NOTHING
+ RETURNING id";
+
+pub(crate) const STATEMENTS: &[&str] = &[ENSURE, FIND, LIST, INSERT];
+
+/// A namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceView {
+    /// Its short form.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// Makes a namespace unless it is there, and gives its short form.
+pub async fn ensure(cell: HomeCell<'_>, name: &NamespaceName) -> Result<i32, ReadError> {
+    let client = cell.reader().await?;
+    client.execute(ENSURE, &[&name.as_str()]).await?;
+    client.execute(BUMP, &[]).await?;
+    Ok(client.query_one(FIND, &[&name.as_str()]).await?.get(0))
+}
+
+/// Makes a namespace on behalf of a token of another one, and gives its short form. None where there is
+/// one of this name or a token of the identity that its first is to have, or where the maker no longer
+/// may.
+pub(crate) async fn insert(
+    tx: &Transaction<'_>,
+    name: &NamespaceName,
+    maker: TokenId,
+    first: TokenId,
+) -> Result<Option<i32>, ReadError> {
+    let values: [&(dyn ToSql + Sync); 3] = [&name.as_str(), maker.as_uuid(), first.as_uuid()];
+    let made = tx.query_opt(INSERT, &values).await?;
+    tx.execute(BUMP, &[]).await?;
+    Ok(made.map(|row| row.get(0)))
+}
+
+/// The namespace of a name.
+pub async fn find(
+    cell: HomeCell<'_>,
+    name: &NamespaceName,
+) -> Result<Option<NamespaceView>, ReadError> {
+    let client = cell.reader().await?;
+    let found = client.query_opt(FIND, &[&name.as_str()]).await?;
+    Ok(found.as_ref().map(read))
+}
+
+/// Namespaces behind a name, by name.
+pub async fn list(
+    cell: HomeCell<'_>,
+    after: &str,
+    limit: u16,
+) -> Result<Vec<NamespaceView>, ReadError> {
+    let client = cell.reader().await?;
+    let rows = client.query(LIST, &[&after, &i64::from(limit)]).await?;
+    Ok(rows.iter().map(read).collect())
+}
+
+fn read(row: &Row) -> NamespaceView {
+    NamespaceView {
+        id: row.get(0),
+        name: row.get(1),
+        created_at: row.get(2),
+    }
+}

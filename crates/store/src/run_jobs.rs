@@ -1,0 +1,370 @@
+//! The `run_jobs` and `run_job_items` tables: sets of runs that an operator cancels or resumes together.
+//!
+//! The set is frozen when a job is made, from the plan whose digest the operator names. A server takes
+//! a job by moving its due time ahead; if it dies, another takes the job then. What is done to a run may
+//! be done twice, so that a server which died between a run and its note leaves nothing open.
+
+use jiff::Timestamp;
+use semel_model::{RunId, RunJobId};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::audit::{self, AuditEntry};
+use crate::cell::{EveryCell, HomeCell, ReadError};
+
+/// The most runs of one job.
+pub const JOB_RUNS_MAX: i64 = 10_000;
+
+/// How long a server may be at a job before another takes it, in seconds.
+const HOLD_SECS: f64 = 5.0;
+
+/// Runs of a flow, but for child runs, which their parents cancel and resume.
+const CANDIDATES: &str = "
+    SELECT r.id, r.state::text
+      FROM runs r
+      JOIN releases l ON l.id = r.release_id
+      JOIN flows f ON f.id = l.flow_id
+     WHERE r.namespace_id = $1 AND f.name = $2 AND r.parent_id IS NULL
+       AND r.state::text = ANY ($3::text[])
+       AND r.accepted_at >= coalesce($4::timestamptz, '-infinity')
+       AND r.accepted_at < coalesce($5::timestamptz, 'infinity')
+     ORDER BY r.id
+     LIMIT $6";
+
+/// Old jobs go when new ones come, a few at a time.
+const FORGET: &str = "
+    DELETE FROM run_jobs
+     WHERE id IN (SELECT id FROM run_jobs
+                   WHERE namespace_id = $1 AND created_at < moment() - interval '90 days'
+                     AND state = 'done'
+                   ORDER BY created_at LIMIT 10)";
+
+const CREATE: &str = "
+    INSERT INTO run_jobs (id, namespace_id, flow, verb, digest, actor, reason, due_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, moment())";
+
+const ADD: &str = "
+    INSERT INTO run_job_items (job_id, run_id, planned_state)
+    SELECT $1, t.run_id, t.state FROM unnest($2::uuid[], $3::text[]) AS t (run_id, state)";
+
+const TAKE: &str = "
+    UPDATE run_jobs
+       SET due_at = moment() + make_interval(secs => $1)
+     WHERE id = (SELECT id FROM run_jobs
+                  WHERE state = 'running' AND due_at <= moment()
+                  ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+ RETURNING id, namespace_id, verb, actor, reason";
+
+const LEFT: &str = "
+    SELECT run_id, attempts, planned_state FROM run_job_items
+     WHERE job_id = $1 AND state = 'left'
+     ORDER BY attempts, run_id
+     LIMIT $2";
+
+const NOTE: &str = "
+    UPDATE run_job_items SET state = $3, code = $4, note = $5
+     WHERE job_id = $1 AND run_id = $2 AND state = 'left'";
+
+const POSTPONE: &str = "
+    UPDATE run_job_items SET attempts = attempts + 1 WHERE job_id = $1 AND run_id = $2";
+
+/// The job is complete where no run is left; otherwise it is due again.
+const RETURN: &str = "
+    UPDATE run_jobs j
+       SET state = CASE WHEN EXISTS (SELECT 1 FROM run_job_items i
+                                      WHERE i.job_id = j.id AND i.state = 'left') THEN 'running'
+                        ELSE 'done' END,
+           due_at = moment() + make_interval(secs => $2)
+     WHERE j.id = $1 AND j.state = 'running'";
+
+const LIST: &str = "
+    SELECT j.id, j.flow, j.verb, j.state, j.digest, j.actor, j.reason, j.created_at,
+           i.runs, i.done, i.refused
+      FROM run_jobs j
+     CROSS JOIN LATERAL (
+           SELECT count(*) AS runs, count(*) FILTER (WHERE state = 'done') AS done,
+                  count(*) FILTER (WHERE state = 'refused') AS refused
+             FROM run_job_items WHERE job_id = j.id) AS i
+     WHERE j.namespace_id = $1 AND ($2::uuid IS NULL OR j.id = $2)
+     ORDER BY j.created_at DESC
+     LIMIT 100";
+
+const REFUSED: &str = "
+    SELECT run_id, code, note FROM run_job_items
+     WHERE job_id = $1 AND state = 'refused'
+     ORDER BY run_id
+     LIMIT 100";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    CANDIDATES, FORGET, CREATE, ADD, TAKE, LEFT, NOTE, POSTPONE, RETURN, LIST, REFUSED,
+];
+
+/// What is done to runs together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobVerb {
+    /// They are cancelled.
+    Cancel,
+    /// They are resumed.
+    Resume,
+}
+
+impl JobVerb {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Resume => "resume",
+        }
+    }
+}
+
+/// Which runs a job is about.
+#[derive(Clone, Debug)]
+pub struct JobRange<'a> {
+    /// The flow.
+    pub flow: &'a str,
+    /// The states of runs.
+    pub states: Vec<&'a str>,
+    /// Accepted at this time or later.
+    pub after: Option<Timestamp>,
+    /// Accepted before this time.
+    pub before: Option<Timestamp>,
+}
+
+/// Lists the runs of a range with their states: one more than a job may have, where there are that many.
+pub async fn list_candidates(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    range: &JobRange<'_>,
+) -> Result<Vec<(RunId, String)>, ReadError> {
+    let limit = JOB_RUNS_MAX + 1;
+    let values: [&(dyn ToSql + Sync); 6] = [
+        &namespace_id,
+        &range.flow,
+        &range.states,
+        &range.after,
+        &range.before,
+        &limit,
+    ];
+    let rows = cell.reader().await?.query(CANDIDATES, &values).await?;
+    let read = |row: &Row| (RunId::from_uuid(row.get(0)), row.get(1));
+    Ok(rows.iter().map(read).collect())
+}
+
+/// A job to make.
+#[derive(Clone, Debug)]
+pub struct NewJob<'a> {
+    /// The job.
+    pub id: RunJobId,
+    /// The namespace.
+    pub namespace_id: i32,
+    /// The flow.
+    pub flow: &'a str,
+    /// What is done to its runs.
+    pub verb: JobVerb,
+    /// The digest of the plan.
+    pub digest: &'a str,
+    /// Who makes it.
+    pub actor: &'a str,
+    /// Why.
+    pub reason: &'a str,
+}
+
+/// Makes a job of some runs; the act is recorded in the same commit.
+pub async fn create(
+    cell: HomeCell<'_>,
+    job: &NewJob<'_>,
+    runs: &[(RunId, String)],
+    act: &AuditEntry,
+) -> Result<(), ReadError> {
+    let ids: Vec<Uuid> = runs.iter().map(|(run, _)| *run.as_uuid()).collect();
+    let states: Vec<&str> = runs.iter().map(|(_, state)| state.as_str()).collect();
+    let values: [&(dyn ToSql + Sync); 7] = [
+        job.id.as_uuid(),
+        &job.namespace_id,
+        &job.flow,
+        &job.verb.as_str(),
+        &job.digest,
+        &job.actor,
+        &job.reason,
+    ];
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    tx.execute(FORGET, &[&job.namespace_id]).await?;
+    tx.execute(CREATE, &values).await?;
+    tx.execute(ADD, &[job.id.as_uuid(), &ids, &states]).await?;
+    audit::append(&tx, act).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// A job that a server works on.
+#[derive(Clone, Debug)]
+pub struct TakenJob {
+    /// The job.
+    pub id: RunJobId,
+    /// The namespace.
+    pub namespace_id: i32,
+    /// What is done to its runs.
+    pub verb: JobVerb,
+    /// Who made it.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Takes a job that is due, so that no other server works on it for a while.
+pub async fn take(cell: HomeCell<'_>) -> Result<Option<TakenJob>, ReadError> {
+    let row = cell.reader().await?.query_opt(TAKE, &[&HOLD_SECS]).await?;
+    Ok(row.map(|row: Row| TakenJob {
+        id: RunJobId::from_uuid(row.get(0)),
+        namespace_id: row.get(1),
+        verb: read_verb(row.get(2)),
+        actor: row.get(3),
+        reason: row.get(4),
+    }))
+}
+
+fn read_verb(word: &str) -> JobVerb {
+    match word {
+        "resume" => JobVerb::Resume,
+        _ => JobVerb::Cancel,
+    }
+}
+
+/// A run of a job that is left.
+#[derive(Clone, Debug)]
+pub struct JobItem {
+    /// The run.
+    pub run: RunId,
+    /// How many attempts the database or a worker cut short.
+    pub attempts: i32,
+    /// The state that the operator was shown.
+    pub planned_state: String,
+}
+
+/// Lists runs of a job that are left.
+pub async fn list_left(
+    cell: HomeCell<'_>,
+    job: RunJobId,
+    limit: i64,
+) -> Result<Vec<JobItem>, ReadError> {
+    let rows = cell.reader().await?;
+    let rows = rows.query(LEFT, &[job.as_uuid(), &limit]).await?;
+    let read = |row: &Row| JobItem {
+        run: RunId::from_uuid(row.get(0)),
+        attempts: row.get(1),
+        planned_state: row.get(2),
+    };
+    Ok(rows.iter().map(read).collect())
+}
+
+/// What became of a run of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobOutcome {
+    /// It was carried out.
+    Done,
+    /// It is not carried out.
+    Refused {
+        /// Why, as a stable word.
+        code: String,
+        /// Why, in words.
+        note: String,
+    },
+    /// The database or a worker was in the way: it is tried again.
+    Postponed,
+}
+
+/// Notes what became of a run of a job. What another server noted first stays.
+pub async fn note(
+    cell: HomeCell<'_>,
+    job: RunJobId,
+    run: RunId,
+    outcome: &JobOutcome,
+) -> Result<(), ReadError> {
+    let client = cell.reader().await?;
+    let (state, code, words) = match outcome {
+        JobOutcome::Done => ("done", None, None),
+        JobOutcome::Refused { code, note } => ("refused", Some(code), Some(note)),
+        JobOutcome::Postponed => {
+            client
+                .execute(POSTPONE, &[job.as_uuid(), run.as_uuid()])
+                .await?;
+            return Ok(());
+        }
+    };
+    let values: [&(dyn ToSql + Sync); 5] = [job.as_uuid(), run.as_uuid(), &state, &code, &words];
+    client.execute(NOTE, &values).await?;
+    Ok(())
+}
+
+/// Returns a job, due again after so many seconds unless nothing of it is left.
+pub async fn give_back(cell: HomeCell<'_>, job: RunJobId, secs: f64) -> Result<(), ReadError> {
+    let client = cell.reader().await?;
+    client.execute(RETURN, &[job.as_uuid(), &secs]).await?;
+    Ok(())
+}
+
+/// A job as the API shows it.
+#[derive(Clone, Debug)]
+pub struct JobView {
+    /// The job.
+    pub id: RunJobId,
+    /// The flow of its runs.
+    pub flow: String,
+    /// What is done to them, in one word.
+    pub verb: String,
+    /// The state's name.
+    pub state: String,
+    /// The digest of its plan.
+    pub digest: String,
+    /// Who made it.
+    pub actor: String,
+    /// Why.
+    pub reason: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// How many runs it has.
+    pub run_count: i64,
+    /// For how many of them it was carried out.
+    pub done_count: i64,
+    /// For how many of them it is not.
+    pub refused_count: i64,
+}
+
+/// Lists the jobs of a namespace, newest first; one of them, where it is named.
+pub async fn list(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    job: Option<RunJobId>,
+) -> Result<Vec<JobView>, ReadError> {
+    let job = job.map(|job| *job.as_uuid());
+    let client = cell.reader().await?;
+    let rows = client.query(LIST, &[&namespace_id, &job]).await?;
+    let read = |row: &Row| JobView {
+        id: RunJobId::from_uuid(row.get(0)),
+        flow: row.get(1),
+        verb: row.get(2),
+        state: row.get(3),
+        digest: row.get(4),
+        actor: row.get(5),
+        reason: row.get(6),
+        created_at: row.get(7),
+        run_count: row.get(8),
+        done_count: row.get(9),
+        refused_count: row.get(10),
+    };
+    Ok(rows.iter().map(read).collect())
+}
+
+/// Lists runs that a job refused, each with why, as a word and in words.
+pub async fn list_refused(
+    cell: HomeCell<'_>,
+    job: RunJobId,
+) -> Result<Vec<(RunId, String, String)>, ReadError> {
+    let rows = cell.reader().await?;
+    let rows = rows.query(REFUSED, &[job.as_uuid()]).await?;
+    let read = |row: &Row| (RunId::from_uuid(row.get(0)), row.get(1), row.get(2));
+    Ok(rows.iter().map(read).collect())
+}

@@ -1,0 +1,191 @@
+//! The `sign_ins` and `sign_in_codes` tables: who is signed in to the console, and the codes that
+//! people sign in with.
+//!
+//! Both keep digests of what a browser holds. A code is removed by the statement that makes its
+//! sign-in, so that it works once; a sign-in works while its token does.
+
+use jiff::Timestamp;
+use semel_model::{Rights, Span, TokenId};
+use tokio_postgres::types::ToSql;
+
+use crate::audit::{self, AuditEntry};
+use crate::cell::{HomeCell, ReadError};
+
+const ADD_CODE: &str = "
+    INSERT INTO sign_in_codes (digest, token_id, expires_at)
+    VALUES ($1, $2, moment() + make_interval(secs => $3))
+ RETURNING expires_at";
+
+const FIND_CODE: &str = "
+    SELECT t.namespace_id, n.name, t.name, t.id
+      FROM sign_in_codes c
+      JOIN tokens t ON t.id = c.token_id
+      JOIN namespaces n ON n.id = t.namespace_id
+     WHERE c.digest = $1 AND c.expires_at > moment()
+       AND t.revoked_at IS NULL AND t.expires_at > moment()";
+
+const EXCHANGE: &str = "
+    WITH used AS (
+        DELETE FROM sign_in_codes WHERE digest = $1 RETURNING token_id, expires_at)
+    INSERT INTO sign_ins (digest, token_id, expires_at)
+    SELECT $2::bytea, u.token_id, moment() + make_interval(secs => $3)
+      FROM used u
+      JOIN tokens t ON t.id = u.token_id
+     WHERE u.expires_at > moment() AND t.revoked_at IS NULL AND t.expires_at > moment()";
+
+const FIND: &str = "
+    SELECT t.namespace_id, n.name, t.name, t.expires_at, t.groups, t.rights, t.id,
+           s.seen_at < moment() - interval '1 minute'
+      FROM sign_ins s
+      JOIN tokens t ON t.id = s.token_id
+      JOIN namespaces n ON n.id = t.namespace_id
+     WHERE s.digest = $1 AND s.expires_at > moment()
+       AND s.seen_at > moment() - make_interval(secs => $2)
+       AND t.revoked_at IS NULL AND t.expires_at > moment()";
+
+/// Once a minute for each sign-in.
+const NOTE: &str = "
+    UPDATE sign_ins SET seen_at = moment()
+     WHERE digest = $1 AND seen_at < moment() - interval '1 minute'";
+
+const END: &str = "DELETE FROM sign_ins WHERE digest = $1";
+
+const FORGET_CODES: &str = "
+    DELETE FROM sign_in_codes
+     WHERE digest IN (SELECT digest FROM sign_in_codes WHERE expires_at < moment()
+                       ORDER BY expires_at LIMIT $1)";
+
+const FORGET: &str = "
+    DELETE FROM sign_ins
+     WHERE digest IN (SELECT digest FROM sign_ins WHERE expires_at < moment()
+                       ORDER BY expires_at LIMIT $1)";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    ADD_CODE,
+    FIND_CODE,
+    EXCHANGE,
+    FIND,
+    NOTE,
+    END,
+    FORGET_CODES,
+    FORGET,
+];
+
+/// The token that a code was made with.
+#[derive(Clone, Debug)]
+pub struct SignInCodeRow {
+    /// Its namespace, short.
+    pub namespace_id: i32,
+    /// Its namespace.
+    pub namespace: String,
+    /// What its owner calls it.
+    pub name: String,
+    /// What it is known by.
+    pub token: TokenId,
+}
+
+/// A sign-in that works now, with the token that it stands for.
+#[derive(Clone, Debug)]
+pub struct SignInRow {
+    /// The one namespace that it opens, short.
+    pub namespace_id: i32,
+    /// That namespace.
+    pub namespace: String,
+    /// What the token's owner calls it.
+    pub name: String,
+    /// When the token stops working.
+    pub expires_at: Timestamp,
+    /// The groups that the token's owner belongs to.
+    pub groups: Vec<String>,
+    /// What the token may do.
+    pub rights: Rights,
+    /// What the token is known by.
+    pub token: TokenId,
+    /// Whether its use has to be noted, because it was noted long ago.
+    pub use_is_old: bool,
+}
+
+/// Stores the digest of a code, which works once and for so long. Returns when it expires.
+pub async fn add_code(
+    cell: HomeCell<'_>,
+    digest: &[u8],
+    token: TokenId,
+    lifetime: Span,
+) -> Result<Timestamp, ReadError> {
+    let secs = lifetime.as_millis() as f64 / 1e3;
+    let client = cell.reader().await?;
+    let values: [&(dyn ToSql + Sync); 3] = [&digest, token.as_uuid(), &secs];
+    Ok(client.query_one(ADD_CODE, &values).await?.get(0))
+}
+
+/// Looks a code up that works now, without using it up.
+pub async fn find_code(
+    cell: HomeCell<'_>,
+    digest: &[u8],
+) -> Result<Option<SignInCodeRow>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_opt(FIND_CODE, &[&digest]).await?;
+    Ok(row.map(|row| SignInCodeRow {
+        namespace_id: row.get(0),
+        namespace: row.get(1),
+        name: row.get(2),
+        token: TokenId::from_uuid(row.get(3)),
+    }))
+}
+
+/// Uses a code up and makes a sign-in of it. False where the code is unknown, used or expired, or its
+/// token no longer works.
+pub async fn exchange(
+    cell: HomeCell<'_>,
+    code: &[u8],
+    sign_in: &[u8],
+    lifetime: Span,
+    act: &AuditEntry,
+) -> Result<bool, ReadError> {
+    let secs = lifetime.as_millis() as f64 / 1e3;
+    let values: [&(dyn ToSql + Sync); 3] = [&code, &sign_in, &secs];
+    Ok(audit::execute(cell, EXCHANGE, &values, act).await? > 0)
+}
+
+/// Looks a sign-in up that works now and was used within `idle`.
+pub async fn find(
+    cell: HomeCell<'_>,
+    digest: &[u8],
+    idle: Span,
+) -> Result<Option<SignInRow>, ReadError> {
+    let secs = idle.as_millis() as f64 / 1e3;
+    let client = cell.reader().await?;
+    let row = client.query_opt(FIND, &[&digest, &secs]).await?;
+    Ok(row.map(|row| {
+        let words: Vec<&str> = row.get(5);
+        SignInRow {
+            namespace_id: row.get(0),
+            namespace: row.get(1),
+            name: row.get(2),
+            expires_at: row.get(3),
+            groups: row.get(4),
+            rights: Rights::of_words(words),
+            token: TokenId::from_uuid(row.get(6)),
+            use_is_old: row.get(7),
+        }
+    }))
+}
+
+/// Notes that a sign-in is used.
+pub async fn note_use(cell: HomeCell<'_>, digest: &[u8]) -> Result<(), ReadError> {
+    cell.reader().await?.execute(NOTE, &[&digest]).await?;
+    Ok(())
+}
+
+/// Ends a sign-in.
+pub async fn end(cell: HomeCell<'_>, digest: &[u8]) -> Result<(), ReadError> {
+    cell.reader().await?.execute(END, &[&digest]).await?;
+    Ok(())
+}
+
+/// Removes what has expired.
+pub(crate) async fn forget(cell: HomeCell<'_>, limit: i64) -> Result<u64, ReadError> {
+    let client = cell.reader().await?;
+    let codes = client.execute(FORGET_CODES, &[&limit]).await?;
+    Ok(codes + client.execute(FORGET, &[&limit]).await?)
+}
