@@ -27,7 +27,7 @@ use crate::cell::{Cell, EveryCell, HomeCell, ReadError, SlotCell};
 mod views;
 
 pub(crate) use views::STATEMENTS as VIEWS;
-pub use views::{PauseView, find_of_run, find_open, list_open};
+pub use views::{PauseView, find_of_run, list_open};
 
 /// The most pauses of a namespace that are over and that a server caches, the latest. It caches all that
 /// are open.
@@ -178,7 +178,8 @@ impl PauseKind {
     pub(crate) fn read(word: &str) -> Self {
         match word {
             "connection" => Self::Connection,
-            _ => Self::Flow,
+            "flow" => Self::Flow,
+            other => unreachable!("no pause is of a {other}"),
         }
     }
 }

@@ -229,7 +229,8 @@ pub async fn take(cell: HomeCell<'_>) -> Result<Option<TakenJob>, ReadError> {
 fn read_verb(word: &str) -> JobVerb {
     match word {
         "resume" => JobVerb::Resume,
-        _ => JobVerb::Cancel,
+        "cancel" => JobVerb::Cancel,
+        other => unreachable!("no job is to {other}"),
     }
 }
 

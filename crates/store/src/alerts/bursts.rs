@@ -4,6 +4,7 @@
 //! burst is found afterwards, and recording a duplicate costs nothing more. A minute is looked at
 //! once it has been over for a few seconds, and counts once, whichever server finds it.
 
+use super::groups::GATHER_SECS;
 use crate::cell::{HomeCell, ReadError};
 
 const COUNT: &str = "/* commits alone: alert bursts */
@@ -52,9 +53,6 @@ const BURST_MIN: i64 = 100;
 
 /// How many rows of a namespace are looked at; a burst of more is counted as far as these.
 const ROWS_MAX: i64 = 5_000;
-
-/// How long the message about a burst waits, in seconds.
-const GATHER_SECS: f64 = 10.0;
 
 /// Counts the bursts of the latest minute that is over, each once.
 pub async fn count_bursts(cell: HomeCell<'_>) -> Result<u64, ReadError> {

@@ -67,7 +67,7 @@ const FOLD_MAX: i64 = 10_000;
 const INTEND_MAX: i64 = 100;
 
 /// How long the first message of a group waits for further events, in seconds.
-const GATHER_SECS: f64 = 10.0;
+pub(super) const GATHER_SECS: f64 = 10.0;
 
 /// How long a group is quiet after a message, in seconds.
 const QUIET_SECS: f64 = 15.0 * 60.0;

@@ -3,9 +3,8 @@
 use jiff::Timestamp;
 use semel_model::RunId;
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
-use super::{PauseKind, PauseSubject};
+use super::PauseKind;
 use crate::cell::{HomeCell, ReadError, SlotCell};
 
 const OPEN: &str = "
@@ -13,7 +12,6 @@ const OPEN: &str = "
            (SELECT count(*) FROM (SELECT 1 FROM paused_runs r WHERE r.pause_id = p.id LIMIT 100000) r)
       FROM pauses p
      WHERE p.resumed_at IS NULL AND p.namespace_id = coalesce($1, p.namespace_id)
-       AND p.kind = coalesce($2::text, p.kind) AND p.name = coalesce($3::text, p.name)
      ORDER BY p.kind DESC, p.name
      LIMIT 1000";
 
@@ -49,21 +47,8 @@ pub async fn list_open(
     cell: HomeCell<'_>,
     namespace_id: Option<i32>,
 ) -> Result<Vec<PauseView>, ReadError> {
-    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &None::<&str>, &None::<&str>];
-    let rows = cell.reader().await?.query(OPEN, &values).await?;
+    let rows = cell.reader().await?.query(OPEN, &[&namespace_id]).await?;
     Ok(rows.iter().map(read).collect())
-}
-
-/// The pause of one flow or connection, where it is paused.
-pub async fn find_open(
-    cell: HomeCell<'_>,
-    subject: PauseSubject<'_>,
-) -> Result<Option<PauseView>, ReadError> {
-    let (kind, name) = (Some(subject.kind.as_str()), Some(subject.name));
-    let namespace_id = Some(subject.namespace_id);
-    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &kind, &name];
-    let rows = cell.reader().await?.query(OPEN, &values).await?;
-    Ok(rows.first().map(read))
 }
 
 /// The pause that a run sleeps for.
