@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::check::Examined;
 use crate::inventory::{Inventory, InventoryEffect, InventoryStart};
 use crate::release::{Flow, Step};
-use crate::steps::ActionKind;
+use crate::steps::{Action, ActionKind};
 
 /// The most characters of a value that is shown.
 const SHOWN_CHARS: usize = 80;
@@ -81,6 +81,10 @@ const PERFORMED_AGAIN: &str =
 /// Another business key.
 const OTHER_NAME: &str =
     "what was done under the old key is not known under the new one, and is performed again";
+
+/// Other keys of items.
+const OTHER_ITEMS: &str =
+    "an item is known by its key: a replay across this change performs the items again";
 
 /// Compares what two files mean. Each must have been checked without an error.
 #[must_use]
@@ -263,7 +267,9 @@ fn step_differs(old: &Step, new: &Step) -> Vec<Difference> {
         Some(_) => DifferenceKind::Request,
         None => kind_of(old),
     };
+    let items = (item_key(old), item_key(new));
     [
+        differs(DifferenceKind::Key, id, items, Some(OTHER_ITEMS)),
         differs(DifferenceKind::Condition, id, conditions, None),
         differs(DifferenceKind::Retry, id, retries, None),
         differs(kind, id, sent, None),
@@ -271,6 +277,17 @@ fn step_differs(old: &Step, new: &Step) -> Vec<Difference> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// What identifies an item of a list, where the step goes through one.
+fn item_key(step: &Step) -> Option<String> {
+    let Action::Foreach(list) = &step.action else {
+        return None;
+    };
+    match &list.key {
+        Some(key) => Some(key.to_string()),
+        None => Some("its place".to_owned()),
+    }
 }
 
 fn kind_of(step: &Step) -> DifferenceKind {

@@ -99,6 +99,26 @@ fn a_step_before_a_list_is_no_difference_of_the_list() {
 }
 
 #[test]
+fn another_key_of_items_says_that_they_are_performed_again() {
+    let list = "  - id: each
+    foreach: { in: input.rooms, as: room, key: room.id, steps: [{ id: seen, kv: { set: seen, value: 1 } }] }
+";
+    let (old, context) = (format!("{OLD}{list}"), CheckContext::default());
+    let new = old.replace("key: room.id", "key: room.number");
+
+    let found = compare(
+        &examine("old", &old, &context),
+        &examine("new", &new, &context),
+    );
+
+    let key = found.iter().find(|it| it.kind == DifferenceKind::Key);
+    let key = key.expect("the key of the items");
+    assert_eq!(key.step.as_deref(), Some("each"));
+    assert_eq!(key.before.as_deref(), Some("room.id"));
+    assert!(key.means.is_some_and(|means| means.contains("performs the items again")));
+}
+
+#[test]
 fn the_order_of_effects_and_steps_without_one_are_compared() {
     let lines: Vec<&str> = OLD.lines().collect();
     let [head @ .., greeting, charge, mail] = &lines[..] else {
