@@ -10,6 +10,7 @@ CREATE TYPE run_state AS ENUM ('active', 'in_doubt', 'needs_review', 'quarantine
 CREATE TYPE queue_stage AS ENUM ('ready', 'retrying', 'waiting', 'stopped');
 CREATE TYPE effect_state AS ENUM ('pending', 'retrying', 'done', 'failed', 'in_doubt');
 CREATE TYPE effect_guard AS ENUM ('transaction', 'key', 'natural', 'probe', 'repeat', 'review');
+CREATE TYPE attention_kind AS ENUM ('doubt', 'needs_review', 'quarantined');
 CREATE TYPE child_state AS ENUM ('pending', 'open', 'succeeded', 'failed', 'cancelled');
 CREATE TYPE wait_state AS ENUM ('open', 'answered', 'elapsed', 'cancelled');
 CREATE TYPE task_state AS ENUM ('open', 'held', 'done', 'failed', 'lost', 'withdrawn');
@@ -337,7 +338,8 @@ CREATE TABLE runs (
     CONSTRAINT runs_pkey PRIMARY KEY (id),
     CONSTRAINT ended_when_final CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['succeeded'::run_state, 'failed'::run_state, 'cancelled'::run_state, 'superseded'::run_state]))))
 ) WITH (fillfactor=85);
-CREATE INDEX runs_by_age ON runs USING btree (namespace_id, accepted_at);
+CREATE INDEX runs_by_age ON runs USING btree (namespace_id, accepted_at DESC, id DESC) WHERE (parent_id IS NULL);
+CREATE INDEX runs_by_release ON runs USING btree (release_id, accepted_at DESC, id DESC) WHERE (parent_id IS NULL);
 
 -- Runs that have not ended: who holds each, and when it is due. Narrow, because it churns.
 CREATE TABLE queue (
@@ -434,7 +436,37 @@ CREATE TABLE effects (
     CONSTRAINT attempted_and_settled_unless_pending CHECK ((((attempt > 0) OR ((attempt = 0) AND (state = 'done'::effect_state))) AND ((settled_at IS NULL) = (state = 'pending'::effect_state))))
 ) PARTITION BY RANGE (partition_date);
 CREATE INDEX effects_by_external_id ON ONLY effects USING btree (namespace_id, external_id) WHERE (external_id IS NOT NULL);
-CREATE INDEX effects_in_doubt ON ONLY effects USING btree (namespace_id, intended_at) WHERE (state = 'in_doubt'::effect_state);
+CREATE INDEX effects_by_time ON ONLY effects USING brin (intended_at) WITH (autosummarize='on');
+
+-- Effects in doubt, and runs that need review or are quarantined. Written and removed in the commits that make it so; an index on the states themselves would cost every effect and every run.
+CREATE TABLE attention (
+    -- The effect, for a doubt; otherwise the run.
+    subject_id uuid NOT NULL,
+    -- What is the matter.
+    kind attention_kind NOT NULL,
+    -- Copied from the run, to find the effect.
+    partition_date date NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The run.
+    run_id uuid NOT NULL,
+    -- The flow.
+    flow_id integer NOT NULL,
+    -- The step's path in the flow, for a doubt; otherwise empty.
+    step text NOT NULL,
+    -- When the latest attempt was intended, for a doubt; otherwise when the run was stopped.
+    since timestamp with time zone NOT NULL,
+    -- Copied from the run, by which runs are listed.
+    accepted_at timestamp with time zone NOT NULL,
+    -- Whether the run is a child of another.
+    is_child boolean NOT NULL,
+
+    CONSTRAINT attention_pkey PRIMARY KEY (subject_id, kind, partition_date)
+);
+CREATE INDEX attention_by_age ON attention USING btree (kind, namespace_id, since, subject_id);
+CREATE INDEX attention_by_run ON attention USING btree (namespace_id, kind, accepted_at, run_id);
+CREATE INDEX attention_by_step ON attention USING btree (flow_id, step, since, subject_id) WHERE (kind = 'doubt'::attention_kind);
+CREATE INDEX attention_of_children ON attention USING btree (namespace_id, accepted_at, run_id) WHERE is_child;
 
 -- Responses that reached a worker after its lease was lost. They may turn doubt into done, nothing else.
 CREATE TABLE late_responses (
@@ -493,6 +525,8 @@ CREATE TABLE waits (
     id uuid NOT NULL,
     -- The run.
     run_id uuid NOT NULL,
+    -- The namespace that owns it; null until the wait opens.
+    namespace_id integer,
     -- The first writer ends it; it opens again if its run is resumed.
     state wait_state NOT NULL,
     -- The step's path; null until the wait opens.
@@ -509,6 +543,8 @@ CREATE TABLE waits (
     CONSTRAINT waits_pkey PRIMARY KEY (id),
     CONSTRAINT ended_unless_open CHECK (((ended_at IS NULL) = (state = 'open'::wait_state)))
 );
+CREATE INDEX waits_by_age ON waits USING btree (namespace_id, opened_at, id) WHERE (opened_at IS NOT NULL);
+CREATE INDEX waits_by_run ON waits USING btree (run_id);
 
 -- Open waits for events: finds the runs that an event may wake, without reading each.
 CREATE TABLE event_waits (
@@ -575,7 +611,7 @@ CREATE TABLE tasks (
     CONSTRAINT tasks_lease_ms_check CHECK ((lease_ms > 0)),
     CONSTRAINT tasks_token_check CHECK ((token >= 0))
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX tasks_by_age ON tasks USING btree (namespace_id, opened_at);
+CREATE INDEX tasks_by_age ON tasks USING btree (namespace_id, opened_at, id);
 CREATE INDEX tasks_by_claim ON tasks USING btree (claim_id) WHERE (state = 'held'::task_state);
 CREATE INDEX tasks_by_lease ON tasks USING btree (lease_until) WHERE (state = 'held'::task_state);
 CREATE INDEX tasks_to_claim ON tasks USING btree (namespace_id, queue, opened_at) WHERE (state = 'open'::task_state);
@@ -628,8 +664,8 @@ CREATE TABLE approvals (
     CONSTRAINT decision_when_decided CHECK ((((approved IS NOT NULL) AND (decided_by IS NOT NULL)) = (state = 'decided'::approval_state))),
     CONSTRAINT ended_unless_open CHECK (((ended_at IS NULL) = (state = 'open'::approval_state)))
 );
-CREATE INDEX approvals_by_age ON approvals USING btree (namespace_id, opened_at);
-CREATE INDEX approvals_open ON approvals USING btree (namespace_id, opened_at) WHERE (state = 'open'::approval_state);
+CREATE INDEX approvals_by_age ON approvals USING btree (namespace_id, opened_at, id);
+CREATE INDEX approvals_open ON approvals USING btree (namespace_id, opened_at, id) WHERE (state = 'open'::approval_state);
 
 -- One row for each flow whose live release has, or had, a schedule.
 CREATE TABLE schedules (
@@ -918,6 +954,7 @@ CREATE TABLE stale_deliveries (
 );
 CREATE INDEX stale_deliveries_by_age ON stale_deliveries USING btree (namespace_id, last_at);
 CREATE INDEX stale_deliveries_by_expiry ON stale_deliveries USING btree (expires_at);
+CREATE INDEX stale_deliveries_by_newest ON stale_deliveries USING btree (newest_claim);
 
 -- Events that committed with their run and are not dispatched yet. A row is removed when each receiver has a delivery.
 CREATE TABLE outbox (
@@ -1288,6 +1325,7 @@ CREATE TABLE duplicates (
     CONSTRAINT run_of_a_decision CHECK (((decided_run IS NULL) OR (decision = ANY (ARRAY['new_key'::text, 'repeat'::text]))))
 ) WITH (fillfactor=80);
 CREATE INDEX duplicates_by_age ON duplicates USING btree (namespace_id, last_at);
+CREATE INDEX duplicates_by_run ON duplicates USING btree (run_id);
 CREATE INDEX duplicates_held ON duplicates USING btree (namespace_id, last_at) WHERE ((verdict = 'held'::text) AND ((decision IS NULL) OR ((decision = 'new_key'::text) AND (decided_run IS NULL))));
 
 -- Deliveries that were refused: deduplication cannot be bypassed silently. A storm of them costs a few rows a minute.

@@ -280,7 +280,8 @@ COMMENT ON COLUMN runs.ended_at IS 'When it ended.';
 COMMENT ON COLUMN runs.result IS 'Its result, if it succeeded.';
 COMMENT ON COLUMN runs.fault IS 'Why it failed or stopped.';
 COMMENT ON COLUMN runs.parent_id IS 'The run that it is a child of, where it is an item of foreach or a branch of parallel.';
-CREATE INDEX runs_by_age ON runs (namespace_id, accepted_at);
+CREATE INDEX runs_by_age ON runs (namespace_id, accepted_at DESC, id DESC) WHERE parent_id IS NULL;
+CREATE INDEX runs_by_release ON runs (release_id, accepted_at DESC, id DESC) WHERE parent_id IS NULL;
 
 CREATE TYPE queue_stage AS ENUM ('ready', 'retrying', 'waiting', 'stopped');
 CREATE TABLE queue (
@@ -377,11 +378,41 @@ COMMENT ON COLUMN effects.intended_at IS 'When the latest attempt''s intent was 
 COMMENT ON COLUMN effects.settled_at IS 'When its outcome was written.';
 COMMENT ON COLUMN effects.external_id IS 'The destination''s identity for what was made: with the run''s key, the map from source to destination.';
 COMMENT ON COLUMN effects.note IS 'What was seen, if it did not simply succeed.';
-CREATE INDEX effects_in_doubt ON effects (namespace_id, intended_at) WHERE state = 'in_doubt';
+CREATE INDEX effects_by_time ON effects USING brin (intended_at) WITH (autosummarize = on);
 CREATE INDEX effects_by_external_id ON effects (namespace_id, external_id) WHERE external_id IS NOT NULL;
 CREATE TABLE effects_default PARTITION OF effects DEFAULT
     WITH (fillfactor = 70);
 COMMENT ON TABLE effects_default IS 'Rows whose month has no partition yet.';
+
+CREATE TYPE attention_kind AS ENUM ('doubt', 'needs_review', 'quarantined');
+CREATE TABLE attention (
+    subject_id     uuid NOT NULL,
+    kind           attention_kind NOT NULL,
+    partition_date date NOT NULL,
+    namespace_id   integer NOT NULL,
+    run_id         uuid NOT NULL,
+    flow_id        integer NOT NULL,
+    step           text NOT NULL,
+    since          timestamptz NOT NULL,
+    accepted_at    timestamptz NOT NULL,
+    is_child       boolean NOT NULL,
+    PRIMARY KEY (subject_id, kind, partition_date)
+);
+COMMENT ON TABLE attention IS 'Effects in doubt, and runs that need review or are quarantined. Written and removed in the commits that make it so; an index on the states themselves would cost every effect and every run.';
+COMMENT ON COLUMN attention.subject_id IS 'The effect, for a doubt; otherwise the run.';
+COMMENT ON COLUMN attention.kind IS 'What is the matter.';
+COMMENT ON COLUMN attention.partition_date IS 'Copied from the run, to find the effect.';
+COMMENT ON COLUMN attention.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN attention.run_id IS 'The run.';
+COMMENT ON COLUMN attention.flow_id IS 'The flow.';
+COMMENT ON COLUMN attention.step IS 'The step''s path in the flow, for a doubt; otherwise empty.';
+COMMENT ON COLUMN attention.since IS 'When the latest attempt was intended, for a doubt; otherwise when the run was stopped.';
+COMMENT ON COLUMN attention.accepted_at IS 'Copied from the run, by which runs are listed.';
+COMMENT ON COLUMN attention.is_child IS 'Whether the run is a child of another.';
+CREATE INDEX attention_by_age ON attention (kind, namespace_id, since, subject_id);
+CREATE INDEX attention_by_step ON attention (flow_id, step, since, subject_id) WHERE kind = 'doubt';
+CREATE INDEX attention_by_run ON attention (namespace_id, kind, accepted_at, run_id);
+CREATE INDEX attention_of_children ON attention (namespace_id, accepted_at, run_id) WHERE is_child;
 
 CREATE TABLE late_responses (
     run_id    uuid NOT NULL,
@@ -436,6 +467,7 @@ CREATE TYPE wait_state AS ENUM ('open', 'answered', 'elapsed', 'cancelled');
 CREATE TABLE waits (
     id        uuid PRIMARY KEY,
     run_id    uuid NOT NULL,
+    namespace_id integer,
     state     wait_state NOT NULL,
     step      text,
     opened_at timestamptz,
@@ -447,12 +479,15 @@ CREATE TABLE waits (
 COMMENT ON TABLE waits IS 'Waits that a callback can end. A callback may come before its wait opens: its row then comes first.';
 COMMENT ON COLUMN waits.id IS 'Derived from the first run of the key and the step, so that the address of a callback holds for every run of the key.';
 COMMENT ON COLUMN waits.run_id IS 'The run.';
+COMMENT ON COLUMN waits.namespace_id IS 'The namespace that owns it; null until the wait opens.';
 COMMENT ON COLUMN waits.state IS 'The first writer ends it; it opens again if its run is resumed.';
 COMMENT ON COLUMN waits.step IS 'The step''s path; null until the wait opens.';
 COMMENT ON COLUMN waits.opened_at IS 'When the run came to it; null for an early callback.';
 COMMENT ON COLUMN waits.until IS 'When it times out.';
 COMMENT ON COLUMN waits.ended_at IS 'When it ended.';
 COMMENT ON COLUMN waits.payload IS 'What the callback brought; a wait that opened again keeps it until the next one.';
+CREATE INDEX waits_by_run ON waits (run_id);
+CREATE INDEX waits_by_age ON waits (namespace_id, opened_at, id) WHERE opened_at IS NOT NULL;
 
 CREATE TABLE event_waits (
     wait_id      uuid PRIMARY KEY,
@@ -516,7 +551,7 @@ COMMENT ON COLUMN tasks.answer IS 'What the worker answered: its result, or why 
 CREATE INDEX tasks_to_claim ON tasks (namespace_id, queue, opened_at) WHERE state = 'open';
 CREATE INDEX tasks_by_lease ON tasks (lease_until) WHERE state = 'held';
 CREATE INDEX tasks_by_claim ON tasks (claim_id) WHERE state = 'held';
-CREATE INDEX tasks_by_age ON tasks (namespace_id, opened_at);
+CREATE INDEX tasks_by_age ON tasks (namespace_id, opened_at, id);
 
 CREATE TYPE approval_state AS ENUM ('open', 'decided', 'elapsed', 'withdrawn');
 CREATE TABLE approvals (
@@ -564,8 +599,8 @@ COMMENT ON COLUMN approvals.approved IS 'Yes or no, if it is decided.';
 COMMENT ON COLUMN approvals.decided_by IS 'The name of a token; or, by link, an unverified name.';
 COMMENT ON COLUMN approvals.comment IS 'The comment of the person who decided.';
 COMMENT ON COLUMN approvals.round IS 'How many times the run had asked for the same decision before.';
-CREATE INDEX approvals_open ON approvals (namespace_id, opened_at) WHERE state = 'open';
-CREATE INDEX approvals_by_age ON approvals (namespace_id, opened_at);
+CREATE INDEX approvals_open ON approvals (namespace_id, opened_at, id) WHERE state = 'open';
+CREATE INDEX approvals_by_age ON approvals (namespace_id, opened_at, id);
 
 -- ---------------------------------------------------------------------------------------- Schedules
 
@@ -829,6 +864,7 @@ COMMENT ON COLUMN stale_deliveries.first_at IS 'When it first came.';
 COMMENT ON COLUMN stale_deliveries.last_at IS 'When it last came.';
 COMMENT ON COLUMN stale_deliveries.expires_at IS 'When it expires.';
 CREATE INDEX stale_deliveries_by_expiry ON stale_deliveries (expires_at);
+CREATE INDEX stale_deliveries_by_newest ON stale_deliveries (newest_claim);
 CREATE INDEX stale_deliveries_by_age ON stale_deliveries (namespace_id, last_at);
 
 -- -------------------------------------------------------------------------- Events on their way out
@@ -1174,6 +1210,7 @@ COMMENT ON COLUMN duplicates.minute IS 'The minute in which the latest came.';
 COMMENT ON COLUMN duplicates.minute_count IS 'How many came in that minute: alerts find bursts by it.';
 COMMENT ON COLUMN duplicates.minute_before IS 'How many came in the minute before it.';
 CREATE INDEX duplicates_by_age ON duplicates (namespace_id, last_at);
+CREATE INDEX duplicates_by_run ON duplicates (run_id);
 CREATE INDEX duplicates_held ON duplicates (namespace_id, last_at)
     WHERE verdict = 'held' AND (decision IS NULL OR (decision = 'new_key' AND decided_run IS NULL));
 

@@ -39,7 +39,7 @@ mod wait;
 pub use alert::{
     AlertGroup, AlertMessage, AlertSetting, Alerts, AlertsSet, AlertsUnset, SetAlerts, TestedAlerts,
 };
-pub use approval::{Approval, Decide, DecidedApproval};
+pub use approval::{Approval, ApprovalFilter, Decide, DecidedApproval};
 pub use audit::{
     Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
 };
@@ -48,10 +48,10 @@ pub use child_run::{ChildRun, ChildRunFilter, ChildRunProgress, ChildRunState};
 pub use connection::{
     Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried, UnprovenFlow,
 };
-pub use doubt::{GroupedDoubt, GroupedDoubts, SettleGroup};
+pub use doubt::{DoubtFilter, GroupedDoubt, GroupedDoubts, SettleGroup};
 pub use effect::{
-    Act, Amend, Amended, Duplicate, Effect, EffectFilter, EffectReason, EffectReopened, Late, Sent,
-    Settle, Settled, Source, Verdict,
+    Act, Amend, Amended, Duplicate, DuplicateFilter, Effect, EffectFilter, EffectReason,
+    EffectReopened, Late, Sent, Settle, Settled, Source, Verdict,
 };
 pub use find::{Entry, EntryFilter, FoundItem, FoundKey, KeyFilter};
 pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
@@ -98,7 +98,7 @@ pub use task::{
     RenewedTask, Task, TaskFilter,
 };
 pub use token::{CreateToken, CreatedToken, RevokeToken, Token, TokenFilter};
-pub use wait::{Called, CompleteWait, Wait};
+pub use wait::{Called, CompleteWait, Wait, WaitFilter};
 
 use jiff::Timestamp;
 use semel_model::{NamespaceName, Rights};

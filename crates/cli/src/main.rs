@@ -15,6 +15,7 @@ mod inventory;
 mod logs;
 mod outcome;
 mod output;
+mod paging;
 mod remote;
 mod resources;
 mod service;

@@ -83,6 +83,8 @@ seeded_bugs! {
     NameDoneBeforeEffect = "name-done-before-effect",
     /// A report about a named effect counts whatever its token.
     NameTokenNotCompared = "name-token-not-compared",
+    /// What is settled stays on the list of what waits for a person.
+    AttentionNotRemoved = "attention-not-removed",
     /// Every item of a list is another one, whatever its key.
     ItemKeyIgnored = "item-key-ignored",
 

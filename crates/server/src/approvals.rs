@@ -11,20 +11,20 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::response::{IntoResponse, Response};
 use semel_api::Code;
-use semel_api::types::{Approval, Decide, DecidedApproval, Page};
+use semel_api::types::{Approval, ApprovalFilter, Decide, DecidedApproval, Page};
 use semel_engine::commands::decide_approval::{
     Approver, ClaimedName, DecideError, Decided, SubmittedDecision,
 };
+use semel_model::WaitId;
 use semel_model::approval::{ApprovalDecision, Digest};
-use semel_model::{RunId, WaitId};
 use semel_store::approvals::{self, ApprovalView};
-use serde::Deserialize;
 use url::form_urlencoded;
 
 use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
+use crate::cursor;
 use crate::error::ApiError;
 use crate::payloads;
 use crate::query::{Named, Params, page_size};
@@ -187,32 +187,22 @@ fn answer_decided(decided: &Decided) -> Answered {
     Ok(response)
 }
 
-/// Which approvals to list.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Filter {
-    #[serde(default)]
-    run: Option<RunId>,
-    #[serde(default)]
-    all: bool,
-    #[serde(default)]
-    limit: Option<u16>,
-}
-
 /// `GET /v1/approvals`.
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Params(Filter { run, all, limit }): Params<Filter>,
+    Params(filter): Params<ApprovalFilter>,
 ) -> Answered {
-    let limit = page_size(limit);
-    let (cell, id) = (app.cell(), caller.namespace_id);
-    let found = match run {
-        Some(run) => approvals::list_of_run(cell.of(run), id, run, all, limit).await?,
-        None => approvals::list(cell.every(), id, all, limit).await?,
+    let limit = page_size(filter.limit);
+    let before = cursor::read(filter.cursor.as_deref())?;
+    let (cell, id, all) = (app.cell(), caller.namespace_id, filter.all);
+    let found = match filter.run {
+        Some(run) => approvals::list_of_run(cell.of(run), id, run, all, before, limit).await?,
+        None => approvals::list(cell.every(), id, all, before, limit).await?,
     };
-    let items = found.iter().map(view).collect();
-    payloads::ok(&caller, Page { items, next: None })
+    let items = found.items.iter().map(view).collect();
+    let next = found.next.map(cursor::write_position);
+    payloads::ok(&caller, Page { items, next })
 }
 
 /// `GET /v1/approvals/{approval}`.

@@ -4,6 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use semel_api::Code;
+use semel_store::duplicates::DuplicatePosition;
+use semel_store::listed::Position;
 use uuid::Uuid;
 
 use crate::error::ApiError;
@@ -16,21 +18,23 @@ pub(crate) fn write(at: Timestamp, id: &Uuid) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
+/// Writes down where the next page begins.
+pub(crate) fn write_position((at, id): Position) -> String {
+    write(at, &id)
+}
+
 /// Reads where the page before ended; nothing for the first page.
-pub(crate) fn read(text: Option<&str>) -> Result<Option<(Timestamp, Uuid)>, ApiError> {
+pub(crate) fn read(text: Option<&str>) -> Result<Option<Position>, ApiError> {
     let Some(text) = text else {
         return Ok(None);
     };
     match decode(text) {
         Some(place) => Ok(Some(place)),
-        None => Err(ApiError::new(
-            Code::QueryInvalid,
-            "`cursor` is not one that this server gave",
-        )),
+        None => Err(odd()),
     }
 }
 
-fn decode(text: &str) -> Option<(Timestamp, Uuid)> {
+fn decode(text: &str) -> Option<Position> {
     let bytes: [u8; 24] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
     let (at, id) = bytes.split_at(8);
     let at = i64::from_be_bytes(at.try_into().ok()?);
@@ -38,6 +42,43 @@ fn decode(text: &str) -> Option<(Timestamp, Uuid)> {
         Timestamp::from_microsecond(at).ok()?,
         Uuid::from_slice(id).ok()?,
     ))
+}
+
+/// Writes down the last duplicate of a page.
+pub(crate) fn write_duplicate(last: &DuplicatePosition) -> String {
+    let mut bytes = last.at.as_microsecond().to_be_bytes().to_vec();
+    bytes.extend(last.subject.as_bytes());
+    bytes.extend(last.fingerprint.as_bytes());
+    bytes.extend(last.stopped_by.as_bytes());
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Reads where a page of duplicates ended; nothing for the first page.
+pub(crate) fn read_duplicate(text: Option<&str>) -> Result<Option<DuplicatePosition>, ApiError> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    decode_duplicate(text).map(Some).ok_or_else(odd)
+}
+
+fn decode_duplicate(text: &str) -> Option<DuplicatePosition> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let (at, rest) = bytes.split_first_chunk::<8>()?;
+    let (subject, rest) = rest.split_first_chunk::<16>()?;
+    let (fingerprint, word) = rest.split_first_chunk::<16>()?;
+    let word = std::str::from_utf8(word).ok()?;
+    let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    Some(DuplicatePosition {
+        at: Timestamp::from_microsecond(i64::from_be_bytes(*at)).ok()?,
+        subject: Uuid::from_bytes(*subject),
+        fingerprint: Uuid::from_bytes(*fingerprint),
+        stopped_by: is_word.then(|| word.to_owned())?,
+    })
+}
+
+fn odd() -> ApiError {
+    let detail = "`cursor` is not one that this server gave";
+    ApiError::new(Code::QueryInvalid, detail)
 }
 
 #[cfg(test)]
@@ -63,6 +104,7 @@ mod tests {
     fn a_made_up_cursor_is_refused() {
         for text in ["", "?", "AAAA", "!!!!"] {
             assert!(read(Some(text)).is_err(), "{text}");
+            assert!(read_duplicate(Some(text)).is_err(), "{text}");
         }
     }
 }

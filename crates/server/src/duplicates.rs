@@ -6,53 +6,33 @@ pub(crate) use held::{accept_as_new, accept_as_repeat, dismiss};
 
 use axum::extract::State;
 use semel_api::Code;
-use semel_api::types::{Duplicate, HeldDecision, Late, Page};
-use semel_model::{Key, RunId};
-use semel_store::duplicates::{self, DecisionView, DuplicateView};
+use semel_api::types::{Duplicate, DuplicateFilter, HeldDecision, Late, Page};
+use semel_model::{FlowName, Key, RunId};
+use semel_store::duplicates::{self, DecisionView, DuplicatePosition, DuplicateView};
 use semel_store::object_versions::{self, StaleView};
 use semel_store::runs::{self as store_runs, RunView};
-use serde::Deserialize;
 
 use crate::answer::{Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::cursor;
 use crate::error::ApiError;
 use crate::payloads;
 use crate::query::{Params, page_size, read_key};
 use crate::runs;
 
-/// Which duplicates to list.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Filter {
-    #[serde(default)]
-    run: Option<RunId>,
-    #[serde(default)]
-    key: Option<String>,
-    /// Only what is held and not decided.
-    #[serde(default)]
-    held: bool,
-    /// Only those of this flow; together with `held`.
-    #[serde(default)]
-    flow: Option<String>,
-    /// Leaves payloads out of a list that is asked for by neither `run` nor `key`.
-    #[serde(default)]
-    without_payloads: bool,
-    #[serde(default)]
-    limit: Option<u16>,
-}
-
 /// `GET /v1/duplicates`.
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Params(filter): Params<Filter>,
+    Params(filter): Params<DuplicateFilter>,
 ) -> Answered {
     // A repeat that this server has just answered is on the list.
     app.engine.write_down_repeats().await;
     let limit = page_size(filter.limit);
+    let before = cursor::read_duplicate(filter.cursor.as_deref())?;
     if filter.held {
-        return list_held(&app, &caller, &filter, limit).await;
+        return list_held(&app, &caller, &filter, before.as_ref(), limit).await;
     }
     if filter.flow.is_some() {
         let detail = "`flow` belongs to `held`; duplicates are asked for by `run` or by `key`";
@@ -62,56 +42,72 @@ pub(crate) async fn list(
         Some(key) => Some(read_key(key.as_bytes())?),
         None => None,
     };
-    let (cell, id) = (app.cell(), caller.namespace_id);
+    let (cell, id, from) = (app.cell(), caller.namespace_id, before.as_ref());
     let mut found = match (&key, filter.run) {
-        (Some(key), _) => of_key(&app, &caller, key, limit).await?,
-        (None, Some(run)) => duplicates::list_of_run(cell.of(run), id, run, limit).await?,
+        (Some(key), _) => of_key(&app, &caller, key, from, limit).await?,
+        (None, Some(run)) => duplicates::list_of_run(cell.of(run), id, run, from, limit).await?,
         (None, None) => {
             let payloads = !filter.without_payloads;
-            duplicates::list(cell.every(), id, limit, payloads).await?
+            duplicates::list(cell.every(), id, from, limit, payloads).await?
         }
     };
     found.retain(|duplicate| filter.run.is_none_or(|run| duplicate.run == run));
-    let mut items: Vec<Duplicate> = found.iter().map(view).collect();
-    items.extend(list_stale(&app, &caller, key.as_ref(), filter.run, limit).await?);
-    items.sort_by_key(|duplicate| std::cmp::Reverse(duplicate.last_at));
-    items.truncate(usize::from(limit));
-    payloads::ok(&caller, Page { items, next: None })
+    let found = found.iter().map(|it| (it.position(), view(it)));
+    let mut items: Vec<(DuplicatePosition, Duplicate)> = found.collect();
+    items.extend(list_stale(&app, &caller, (key.as_ref(), filter.run), from, limit).await?);
+    payloads::ok(&caller, page(items, limit))
 }
 
 /// What is held and not decided.
-async fn list_held(app: &App, caller: &Caller, filter: &Filter, limit: u16) -> Answered {
+async fn list_held(
+    app: &App,
+    caller: &Caller,
+    filter: &DuplicateFilter,
+    before: Option<&DuplicatePosition>,
+    limit: u16,
+) -> Answered {
     if filter.run.is_some() || filter.key.is_some() {
         let detail = "`held` is asked for by `flow`, not by `run` or `key`";
         return Err(ApiError::new(Code::QueryInvalid, detail));
     }
     let (cell, id) = (app.cell().every(), caller.namespace_id);
     let payloads = !filter.without_payloads;
-    let flow = filter.flow.as_deref();
-    let found = duplicates::list_held(cell, id, flow, limit, payloads).await?;
-    let items = found.iter().map(view).collect();
-    payloads::ok(caller, Page::<Duplicate> { items, next: None })
+    let flow = filter.flow.as_ref().map(FlowName::as_str);
+    let found = duplicates::list_held(cell, id, flow, before, limit, payloads).await?;
+    let items = found.iter().map(|it| (it.position(), view(it)));
+    payloads::ok(caller, page(items.collect(), limit))
+}
+
+/// The latest of what several lists have: each has as many as the page, if there are that many.
+fn page(mut found: Vec<(DuplicatePosition, Duplicate)>, limit: u16) -> Page<Duplicate> {
+    found.sort_by(|(one, _), (other, _)| other.cmp(one));
+    found.truncate(usize::from(limit));
+    let last = found.last().filter(|_| found.len() == usize::from(limit));
+    let next = last.map(|(last, _)| cursor::write_duplicate(last));
+    let items = found.into_iter().map(|(_, item)| item).collect();
+    Page { items, next }
 }
 
 /// Deliveries that came too late: of a key, or behind a run, where one is given.
 async fn list_stale(
     app: &App,
     caller: &Caller,
-    key: Option<&Key>,
-    run: Option<RunId>,
+    (key, run): (Option<&Key>, Option<RunId>),
+    before: Option<&DuplicatePosition>,
     limit: u16,
-) -> Result<Vec<Duplicate>, ApiError> {
-    let cell = app.cell();
+) -> Result<Vec<(DuplicatePosition, Duplicate)>, ApiError> {
+    let (cell, id) = (app.cell(), caller.namespace_id);
     let behind = match run {
-        Some(run) => match store_runs::find(cell.of(run), caller.namespace_id, run).await? {
+        Some(run) => match store_runs::find(cell.of(run), id, run).await? {
             Some(run) => Some(run.claim),
             None => return Ok(Vec::new()),
         },
         None => None,
     };
-    let stale =
-        object_versions::list_stale(cell.every(), caller.namespace_id, key, behind, limit).await?;
-    Ok(stale.into_iter().map(view_stale).collect())
+    let of = (key, behind);
+    let stale = object_versions::list_stale(cell.every(), id, of, before, limit).await?;
+    let stale = stale.into_iter().map(|it| (it.position(), view_stale(it)));
+    Ok(stale.collect())
 }
 
 fn view_stale(stale: StaleView) -> Duplicate {
@@ -149,10 +145,11 @@ pub(crate) async fn of_runs(
     let mut items = Vec::new();
     for run in of {
         let (cell, id) = (app.cell().of(run.id), caller.namespace_id);
-        let of_run = duplicates::list_of_run(cell, id, run.id, limit).await?;
+        let of_run = duplicates::list_of_run(cell, id, run.id, None, limit).await?;
         items.extend(of_run.iter().map(view));
     }
-    items.extend(list_stale(app, caller, Some(key), None, limit).await?);
+    let stale = list_stale(app, caller, (Some(key), None), None, limit).await?;
+    items.extend(stale.into_iter().map(|(_, item)| item));
     items.sort_by_key(|duplicate| std::cmp::Reverse(duplicate.last_at));
     Ok(items)
 }
@@ -162,15 +159,15 @@ async fn of_key(
     app: &App,
     caller: &Caller,
     key: &Key,
+    before: Option<&DuplicatePosition>,
     limit: u16,
 ) -> Result<Vec<DuplicateView>, ApiError> {
     let mut found = Vec::new();
     for run in runs::find_by_key(app, caller, None, key).await? {
         let (cell, id) = (app.cell().of(run.id), caller.namespace_id);
-        let of_run = duplicates::list_of_run(cell, id, run.id, limit).await?;
+        let of_run = duplicates::list_of_run(cell, id, run.id, before, limit).await?;
         found.extend(of_run);
     }
-    found.sort_by_key(|duplicate| std::cmp::Reverse(duplicate.last_at));
     Ok(found)
 }
 

@@ -10,8 +10,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
-    Act, Amend, Amended, Effect, EffectFilter, EffectReason, EffectReopened, Page, Settle, Settled,
-    Verdict,
+    Act, Amend, Amended, DoubtFilter, Effect, EffectFilter, EffectReason, EffectReopened, Page,
+    Settle, Settled, Verdict,
 };
 use semel_engine::{Amendment, OperatorStepError, SettleError, Settlement};
 use semel_model::event::StepVerb;
@@ -79,21 +79,27 @@ async fn of_run(
 async fn page(app: &App, caller: &Caller, filter: &EffectFilter) -> Result<Page<Effect>, ApiError> {
     let limit = page_size(filter.limit);
     let before = cursor::read(filter.cursor.as_deref())?;
-    let before = before.map(|(at, id)| (at, EffectId::from_uuid(id)));
     let (cell, namespace_id) = (app.cell().every(), caller.namespace_id);
     let found = effects::list(cell, namespace_id, filter.state, before, limit).await?;
-    let last = found.last().filter(|_| found.len() == usize::from(limit));
     Ok(Page {
-        items: found.iter().map(view).collect(),
-        next: last.map(|last| cursor::write(last.intended_at, last.id.as_uuid())),
+        items: found.items.iter().map(view).collect(),
+        next: found.next.map(cursor::write_position),
     })
 }
 
 /// `GET /v1/doubts`.
-pub(crate) async fn list_doubts(State(app): State<App>, caller: Caller) -> Answered {
-    let found = effects::list_doubts(app.cell().every(), caller.namespace_id, PAGE_MAX).await?;
-    let items = sent::detailed(&app, &caller, &found).await?;
-    payloads::ok(&caller, Page { items, next: None })
+pub(crate) async fn list_doubts(
+    State(app): State<App>,
+    caller: Caller,
+    Params(filter): Params<DoubtFilter>,
+) -> Answered {
+    let limit = page_size(filter.limit);
+    let after = cursor::read(filter.cursor.as_deref())?;
+    let (cell, namespace_id) = (app.cell().every(), caller.namespace_id);
+    let found = effects::list_doubts(cell, namespace_id, after, limit).await?;
+    let items = sent::detailed(&app, &caller, &found.items).await?;
+    let next = found.next.map(cursor::write_position);
+    payloads::ok(&caller, Page { items, next })
 }
 
 /// `GET /v1/effects/{effect}`.

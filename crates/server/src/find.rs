@@ -66,8 +66,10 @@ pub(crate) async fn find(
     };
     for run in &looked_into {
         let (cell, id) = (app.cell().of(run.id), caller.namespace_id);
-        let asked = approval_store::list_of_run(cell, id, run.id, true, LIST_MAX).await?;
-        found.approvals.extend(asked.iter().map(approvals::view));
+        let asked = approval_store::list_of_run(cell, id, run.id, true, None, LIST_MAX).await?;
+        found
+            .approvals
+            .extend(asked.items.iter().map(approvals::view));
     }
     found.effects = find_effects(&app, &caller, &of.key, &looked_into).await?;
     found.cut = cut(&mut found, own.len() + of_items.len() > looked_into.len());
@@ -87,8 +89,9 @@ async fn find_effects(
         let of_run = effect_store::list_of_run(cell.of(run.id), id, run.partition_date, run.id);
         found.extend(of_run.await?);
     }
-    let external = effect_store::list_of_external_id(cell.every(), id, key, None, LIST_MAX).await?;
-    found.extend(external);
+    let external =
+        effect_store::list_of_external_id(cell.every(), id, key, None, None, LIST_MAX).await?;
+    found.extend(external.items);
     if let Ok(effect) = key.parse::<EffectId>() {
         found.extend(effect_store::find(cell.of(effect), id, effect).await?);
     }
@@ -125,8 +128,8 @@ async fn find_waits(
     let (cell, id) = (app.cell(), caller.namespace_id);
     let mut found = Vec::new();
     for run in of {
-        let of_run = wait_store::list_of_run(cell.of(run.id), id, run.id, true, LIST_MAX);
-        found.extend(of_run.await?);
+        let of_run = wait_store::list_of_run(cell.of(run.id), id, run.id, true, None, LIST_MAX);
+        found.extend(of_run.await?.items);
     }
     let mut values = vec![Value::from(key)];
     values.extend(serde_json::from_str(key).ok().filter(Value::is_number));

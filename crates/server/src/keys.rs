@@ -9,7 +9,7 @@ use semel_api::types::{
 };
 use semel_engine::key_audit::{Field, audit_keys};
 use semel_engine::{DropError, DropWish};
-use semel_model::{Key, Right, RunId, Span};
+use semel_model::{Key, Right, Span};
 use semel_store::key_audit::LateRepeat;
 use semel_store::{claims, runs};
 use serde::Deserialize;
@@ -57,17 +57,15 @@ pub(crate) async fn list(
 ) -> Answered {
     let flow = flow.flow()?;
     let limit = page_size(filter.limit);
-    let before = cursor::read(filter.cursor.as_deref())?;
     let wanted = runs::RunFilter {
         flow: Some(flow.to_string()),
-        states: None,
-        before: before.map(|(at, id)| (at, RunId::from_uuid(id))),
+        state: None,
+        before: cursor::read(filter.cursor.as_deref())?,
     };
     let found = runs::list(app.cell().every(), caller.namespace_id, &wanted, limit).await?;
-    let last = found.last().filter(|_| found.len() == usize::from(limit));
-    let next = last.map(|run| cursor::write(run.accepted_at, run.id.as_uuid()));
+    let next = found.next.map(cursor::write_position);
     let mut items = Vec::new();
-    for run in &found {
+    for run in &found.items {
         let claim = claims::find(app.cell().of(run.claim), run.claim).await?;
         let Some(claim) = claim.filter(|claim| claim.run == run.id) else {
             continue;

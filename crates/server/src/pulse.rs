@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use semel_store::queue::Depth;
-use semel_store::{Cell, ReadError, effects, flows, queue};
+use semel_store::{Cell, ReadError, attention, flows, queue};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -83,6 +83,6 @@ impl Pulse {
 async fn count(cell: &Cell) -> Result<Counted, ReadError> {
     Ok(Counted {
         depth: queue::depth(cell.every()).await?,
-        doubts: effects::count_doubts(cell.every()).await?,
+        doubts: attention::count_doubts(cell.every()).await?,
     })
 }

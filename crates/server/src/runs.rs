@@ -36,7 +36,7 @@ use crate::{cursor, effects as effect_routes, pauses, payloads, waits as wait_ro
 const INCARNATIONS_MAX: u32 = 8;
 
 /// How many pages of runs one request reads to find runs of a rare state.
-const READS_MAX: usize = 10;
+const READS_MAX: usize = 3;
 
 /// `GET /v1/runs`.
 pub(crate) async fn list(
@@ -59,38 +59,30 @@ pub(crate) async fn list(
 /// Reads on until the page is full: *running* and the like are known only after the read.
 async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run>, ApiError> {
     let limit = page_size(filter.limit);
-    let before = cursor::read(filter.cursor.as_deref())?;
     let mut wanted = runs::RunFilter {
         flow: filter.flow.as_ref().map(ToString::to_string),
-        states: filter.state.map(|status| vec![status.state()]),
-        before: before.map(|(at, id)| (at, RunId::from_uuid(id))),
+        state: filter.state.map(RunStatus::state),
+        before: cursor::read(filter.cursor.as_deref())?,
     };
     let mut items = Vec::new();
     for _ in 0..READS_MAX {
         let found = runs::list(app.cell().every(), caller.namespace_id, &wanted, limit).await?;
-        let more = found.len() == usize::from(limit);
-        for run in &found {
-            wanted.before = Some((run.accepted_at, run.id));
-            if stands(run, filter.state) {
-                items.push(view(run));
-            }
+        for run in found.items.iter().filter(|run| stands(run, filter.state)) {
+            items.push(view(run));
             if items.len() == usize::from(limit) {
-                return Ok(until(items, &wanted));
+                let next = Some(cursor::write(run.accepted_at, run.id.as_uuid()));
+                return Ok(Page { items, next });
             }
         }
-        if !more {
-            return Ok(Page { items, next: None });
+        wanted.before = found.next;
+        if found.next.is_none() {
+            break;
         }
     }
-    Ok(until(items, &wanted))
-}
-
-fn until(items: Vec<Run>, reached: &runs::RunFilter) -> Page<Run> {
-    let next = reached.before.as_ref();
-    Page {
+    Ok(Page {
         items,
-        next: next.map(|(at, id)| cursor::write(*at, id.as_uuid())),
-    }
+        next: wanted.before.map(cursor::write_position),
+    })
 }
 
 fn stands(run: &RunView, wanted: Option<RunStatus>) -> bool {
@@ -131,7 +123,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
     let cell = app.cell().of(run.id);
     let effects =
         effects::list_of_run(cell, caller.namespace_id, run.partition_date, run.id).await?;
-    let waits = waits::list_of_run(cell, caller.namespace_id, run.id, true, PAGE_MAX).await?;
+    let waits = waits::list_of_run(cell, caller.namespace_id, run.id, true, None, PAGE_MAX).await?;
     let lines = journal::read(cell, run.partition_date, run.id).await?;
     let acts = audit::list_of_run(cell, caller.namespace_id, run.id, PAGE_MAX).await?;
     let detail = RunDetail {
@@ -140,7 +132,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
         paused: pauses::of_run(&app, run.id).await?,
         waits_for_key: behind_key::find(&app, &run, &lines).await?,
         effects: effects.iter().map(effect_routes::view).collect(),
-        waits: waits.iter().map(wait_routes::view).collect(),
+        waits: waits.items.iter().map(wait_routes::view).collect(),
         child_runs: progress(cell, run.id).await?,
         acts: acts.into_iter().map(effect_routes::view_act).collect(),
         journal: lines.iter().map(view_line).collect(),

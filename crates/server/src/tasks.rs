@@ -24,6 +24,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{KEY_HEADER, identify};
+use crate::cursor;
 use crate::error::ApiError;
 use crate::payloads;
 use crate::query::{Named, Params, page_size, patience, read_key};
@@ -187,10 +188,12 @@ pub(crate) async fn list(
         run: asked.run,
         state: asked.state,
         all: asked.all,
+        before: cursor::read(asked.cursor.as_deref())?,
     };
     let found = tasks::list(app.cell().every(), caller.namespace_id, &filter, limit).await?;
-    let items = found.into_iter().map(view).collect();
-    payloads::ok(&caller, Page { items, next: None })
+    let items = found.items.into_iter().map(view).collect();
+    let next = found.next.map(cursor::write_position);
+    payloads::ok(&caller, Page { items, next })
 }
 
 /// `GET /v1/tasks/{task}`.

@@ -3,47 +3,37 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
-use semel_api::types::{Called, CompleteWait, Page, Wait};
+use semel_api::types::{Called, CompleteWait, Page, Wait, WaitFilter};
 use semel_engine::CallbackError;
-use semel_model::{RunId, WaitId};
+use semel_model::WaitId;
 use semel_store::waits::{self, WaitView};
-use serde::Deserialize;
 
 use crate::answer::{Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
+use crate::cursor;
 use crate::error::ApiError;
 use crate::payloads;
 use crate::query::{Named, Params, page_size};
-
-/// Which waits to list.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Filter {
-    #[serde(default)]
-    run: Option<RunId>,
-    #[serde(default)]
-    all: bool,
-    #[serde(default)]
-    limit: Option<u16>,
-}
 
 /// `GET /v1/waits`.
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Params(filter): Params<Filter>,
+    Params(filter): Params<WaitFilter>,
 ) -> Answered {
     let limit = page_size(filter.limit);
+    let before = cursor::read(filter.cursor.as_deref())?;
     let (cell, id, all) = (app.cell(), caller.namespace_id, filter.all);
     let found = match filter.run {
-        Some(run) => waits::list_of_run(cell.of(run), id, run, all, limit).await?,
-        None => waits::list(cell.every(), id, all, limit).await?,
+        Some(run) => waits::list_of_run(cell.of(run), id, run, all, before, limit).await?,
+        None => waits::list(cell.every(), id, all, before, limit).await?,
     };
-    let items = found.iter().map(view).collect();
-    payloads::ok(&caller, Page { items, next: None })
+    let items = found.items.iter().map(view).collect();
+    let next = found.next.map(cursor::write_position);
+    payloads::ok(&caller, Page { items, next })
 }
 
 /// `POST /v1/waits/{wait}/complete`.

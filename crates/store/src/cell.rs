@@ -2,7 +2,7 @@
 //!
 //! A process has a fixed number of connections to it ([`CONNECTIONS_MAX`]), each with an owner:
 //! every lane of a writer, each poller, the renewal of the session, recovery, a pool for the
-//! engine's other work, and a pool for requests. Every wait for a connection has a limit.
+//! engine's other work, a pool for requests, and one for their lists. Every wait for a connection has a limit.
 //!
 //! Most functions of the store take a part of a cell instead: [`SlotCell`] for the rows of one slot,
 //! [`HomeCell`] for control data, [`EveryCell`] for the rows of all slots.
@@ -28,7 +28,7 @@ mod lane;
 mod scope;
 
 pub use aside::RehearsalSchema;
-pub(crate) use connector::{Connector, PgConnection, Session, WRITER_SESSION};
+pub(crate) use connector::{Connector, LIST_SESSION, PgConnection, Session, WRITER_SESSION};
 pub(crate) use lane::Lane;
 pub use scope::{EveryCell, HomeCell, OneCell, SlotCell};
 
@@ -38,13 +38,16 @@ const ENGINE_CONNECTIONS_MAX: usize = 8;
 /// How many connections serve requests that read.
 const PEOPLE_CONNECTIONS_MAX: usize = 4;
 
+/// How many connections serve requests that list: lists can slow each other, and nothing else.
+const LIST_CONNECTIONS_MAX: usize = 4;
+
 /// How many connections have a single owner: ten lanes of writers, two takers, the tally of
 /// duplicates, renewal and recovery.
 const OWNED_CONNECTIONS_MAX: usize = 15;
 
 /// The most connections that one server holds.
 pub const CONNECTIONS_MAX: usize =
-    ENGINE_CONNECTIONS_MAX + PEOPLE_CONNECTIONS_MAX + OWNED_CONNECTIONS_MAX;
+    ENGINE_CONNECTIONS_MAX + PEOPLE_CONNECTIONS_MAX + LIST_CONNECTIONS_MAX + OWNED_CONNECTIONS_MAX;
 
 /// How long the engine's work waits for a connection of its pool.
 const ENGINE_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -88,6 +91,7 @@ pub struct Cell {
 struct Shared {
     engine: Pool,
     people: Pool,
+    lists: Pool,
     renewal: Lane,
     recovery: Lane,
 }
@@ -191,10 +195,24 @@ impl Cell {
 
     /// A pooled connection, returned when dropped.
     pub async fn reader(&self) -> Result<PooledClient, ReadError> {
-        let (pool, cancels_by) = match self.for_people {
-            true => (&self.shared.people, Some(self.connector.tls.clone())),
-            false => (&self.shared.engine, None),
+        let pool = match self.for_people {
+            true => &self.shared.people,
+            false => &self.shared.engine,
         };
+        self.pooled(pool).await
+    }
+
+    /// A pooled connection for what reads the rows of all slots. Those of requests have a pool of their own.
+    pub(crate) async fn lister(&self) -> Result<PooledClient, ReadError> {
+        let pool = match self.for_people {
+            true => &self.shared.lists,
+            false => &self.shared.engine,
+        };
+        self.pooled(pool).await
+    }
+
+    async fn pooled(&self, pool: &Pool) -> Result<PooledClient, ReadError> {
+        let cancels_by = self.for_people.then(|| self.connector.tls.clone());
         let object = pool.get().await.map_err(ReadError::Unreachable)?;
         Ok(PooledClient::new(object, cancels_by))
     }
@@ -273,6 +291,7 @@ impl Shared {
         Self {
             engine: pool(Session::Engine, most, ENGINE_WAIT_MAX),
             people: pool(Session::People, PEOPLE_CONNECTIONS_MAX, PEOPLE_WAIT_MAX),
+            lists: pool(Session::List, LIST_CONNECTIONS_MAX, PEOPLE_WAIT_MAX),
             renewal: Lane::new(connector),
             recovery: Lane::new(connector),
         }

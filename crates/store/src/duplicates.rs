@@ -9,6 +9,7 @@
 //! fill the disk.
 
 mod held;
+mod list;
 mod statements;
 mod tally;
 
@@ -16,54 +17,18 @@ pub use held::{
     DecisionKind, DecisionView, HeldArrival, HeldDecision, HeldDelivery, decide, find_held, finish,
     reopen,
 };
+pub use list::{DuplicatePosition, DuplicateView, list, list_held, list_of_run};
 pub use tally::{PAYLOADS_MAX, Tally};
 
 use jiff::Timestamp;
 use semel_model::{ClaimId, DuplicateId, EffectId, Fingerprint, RunId, WaitId};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::cell::{EveryCell, ReadError, SlotCell};
-use crate::pool::PooledClient;
-
-/// The duplicates of a namespace, as they are listed, with their payloads where those are asked for.
-macro_rules! listed {
-    () => {
-        "
-    SELECT d.subject, d.stopped_by, d.fingerprint, d.run_id, d.verdict, d.count, d.first_at, d.last_at,
-           CASE WHEN $4 THEN d.payload END, r.key, f.name, d.arrival, d.decision, d.decision_key, d.decided_at,
-           d.decided_by, d.decided_run
-      FROM duplicates d
-      LEFT JOIN runs r ON r.id = d.run_id
-      LEFT JOIN releases l ON l.id = r.release_id
-      LEFT JOIN flows f ON f.id = l.flow_id
-     WHERE d.namespace_id = $1"
-    };
-}
-
-const LIST: &str = concat!(
-    listed!(),
-    " AND ($2::uuid IS NULL OR d.run_id = $2)
-     ORDER BY d.last_at DESC
-     LIMIT $3"
-);
-
-/// What waits for an operator, by the index that has nothing else.
-const LIST_HELD: &str = concat!(
-    listed!(),
-    "
-       AND d.verdict = 'held' AND (d.decision IS NULL OR (d.decision = 'new_key' AND d.decided_run IS NULL))
-       AND ($2::text IS NULL OR f.name = $2)
-     ORDER BY d.last_at DESC
-     LIMIT $3"
-);
-
+pub(crate) const LISTS: &[&str] = list::STATEMENTS;
 pub(crate) const STATEMENTS: &[&str] = &[
     statements::TALLY,
     statements::TALLY_AND_RAISE,
     statements::KNOWN,
-    LIST,
-    LIST_HELD,
     held::FIND,
     held::DECIDE,
     held::FINISH,
@@ -152,116 +117,5 @@ impl StoppedRepeat {
     pub fn id(&self) -> DuplicateId {
         let subject = self.subject.uuid();
         DuplicateId::derive(&subject, self.subject.stopped_by(), self.fingerprint)
-    }
-}
-
-/// A stopped repeat as the API shows it.
-#[derive(Clone, Debug)]
-pub struct DuplicateView {
-    /// The claim, wait or effect that stopped it.
-    pub subject: Uuid,
-    /// Where it was stopped: `claim`, `wait`, `replay`, `ledger` or `destination`.
-    pub stopped_by: String,
-    /// Its payload's fingerprint; all zeros where further payloads are counted together.
-    pub fingerprint: Fingerprint,
-    /// The run that answered.
-    pub run: RunId,
-    /// What happened to it.
-    pub verdict: String,
-    /// How many.
-    pub count: i64,
-    /// When the first came.
-    pub first_at: Timestamp,
-    /// When the latest came.
-    pub last_at: Timestamp,
-    /// Its payload as JSON text, where it differs from the first's.
-    pub payload: Option<String>,
-    /// The run's key, while its record is kept.
-    pub key: Option<Vec<u8>>,
-    /// The run's flow, while its record is kept.
-    pub flow: Option<String>,
-    /// The key that it came with, where it is held.
-    pub came_as: Option<String>,
-    /// What an operator decided about it.
-    pub decision: Option<DecisionView>,
-}
-
-impl DuplicateView {
-    /// Its identity.
-    pub fn id(&self) -> DuplicateId {
-        DuplicateId::derive(&self.subject, &self.stopped_by, self.fingerprint)
-    }
-}
-
-/// Lists stopped repeats, latest first, with or without their payloads.
-pub async fn list(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    limit: u16,
-    payloads: bool,
-) -> Result<Vec<DuplicateView>, ReadError> {
-    let client = cell.reader().await?;
-    read_views(&client, namespace_id, None, limit, payloads).await
-}
-
-/// Lists what is held and not decided, of a flow where one is named, latest first, with or without
-/// payloads.
-pub async fn list_held(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    flow: Option<&str>,
-    limit: u16,
-    payloads: bool,
-) -> Result<Vec<DuplicateView>, ReadError> {
-    let client = cell.reader().await?;
-    let limit = i64::from(limit);
-    let rows = client
-        .query(LIST_HELD, &[&namespace_id, &flow, &limit, &payloads])
-        .await?;
-    Ok(rows.iter().map(read_view).collect())
-}
-
-/// Lists the repeats that a run stopped, latest first.
-pub async fn list_of_run(
-    cell: SlotCell<'_>,
-    namespace_id: i32,
-    run: RunId,
-    limit: u16,
-) -> Result<Vec<DuplicateView>, ReadError> {
-    let client = cell.reader().await?;
-    read_views(&client, namespace_id, Some(run), limit, true).await
-}
-
-async fn read_views(
-    client: &PooledClient,
-    namespace_id: i32,
-    run: Option<RunId>,
-    limit: u16,
-    payloads: bool,
-) -> Result<Vec<DuplicateView>, ReadError> {
-    let run = run.map(|run| *run.as_uuid());
-    let limit = i64::from(limit);
-    let rows = client
-        .query(LIST, &[&namespace_id, &run, &limit, &payloads])
-        .await?;
-    Ok(rows.iter().map(read_view).collect())
-}
-
-fn read_view(row: &Row) -> DuplicateView {
-    DuplicateView {
-        subject: row.get(0),
-        stopped_by: row.get(1),
-        fingerprint: Fingerprint::from_uuid(row.get(2)),
-        run: RunId::from_uuid(row.get(3)),
-        verdict: row.get(4),
-        count: row.get(5),
-        first_at: row.get(6),
-        last_at: row.get(7),
-        payload: crate::runs::read_json(row, 8),
-        key: row.get(9),
-        flow: row.get(10),
-        came_as: crate::runs::read_json(row, 11)
-            .and_then(|text| Some(HeldArrival::read(&text)?.key)),
-        decision: held::read_decision(row, 12),
     }
 }

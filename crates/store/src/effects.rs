@@ -1,8 +1,10 @@
 //! The `effects` table: the ledger.
 
-mod group;
+mod doubts;
+mod list;
 
-pub use group::list_doubts_of_step;
+pub use doubts::{list_doubts, list_doubts_of_step};
+pub use list::{list, list_of_external_id};
 
 use std::borrow::Cow;
 
@@ -16,7 +18,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::cell::{ReadError, SlotCell};
 use crate::journal::{EffectChange, Transition};
 
 macro_rules! entered {
@@ -70,16 +72,6 @@ pub(crate) const CHANGED: &str = ",
            AND (e.state <> 'failed' OR t.attempt > e.attempt
                 OR t.state IN ('in_doubt', 'done')))";
 
-const LIST: &str = "
-    SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
-           e.settled_at, e.external_id, e.note, e.partition_date
-      FROM effects e
-     WHERE e.namespace_id = $1
-       AND ($2::text IS NULL OR e.state::text = $2)
-       AND ($3::timestamptz IS NULL OR (e.intended_at, e.id) < ($3, $4::uuid))
-     ORDER BY e.intended_at DESC, e.id DESC
-     LIMIT $5";
-
 const LIST_OF_RUN: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
            e.settled_at, e.external_id, e.note, e.partition_date
@@ -92,40 +84,13 @@ const FIND: &str = "
            e.settled_at, e.external_id, e.note, e.partition_date
       FROM effects e
      WHERE e.namespace_id = $1 AND e.id = $2
-       AND e.partition_date IN (SELECT r.partition_date FROM runs r WHERE r.id BETWEEN $3 AND $4)
+       AND e.partition_date = ANY (ARRAY(SELECT DISTINCT r.partition_date
+                                           FROM runs r WHERE r.id BETWEEN $3 AND $4))
      ORDER BY e.intended_at DESC
      LIMIT 1";
 
-const LIST_OF_EXTERNAL_ID: &str = "
-    SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
-           e.settled_at, e.external_id, e.note, e.partition_date
-      FROM effects e
-     WHERE e.namespace_id = $1 AND e.external_id = $2
-       AND ($3::text IS NULL OR e.state::text = $3)
-     ORDER BY e.intended_at DESC, e.id DESC
-     LIMIT $4";
-
-const DOUBTS: &str = "
-    SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
-           e.settled_at, e.external_id, e.note, e.partition_date
-      FROM effects e
-     WHERE e.namespace_id = $1 AND e.state = 'in_doubt'
-     ORDER BY e.intended_at
-     LIMIT $2";
-
-/// Up to a limit: this is asked for every few seconds.
-const COUNT_DOUBTS: &str = "
-    SELECT count(*) FROM (SELECT 1 FROM effects WHERE state = 'in_doubt' LIMIT $1) AS doubts";
-
-pub(crate) const STATEMENTS: &[&str] = &[
-    LIST,
-    LIST_OF_RUN,
-    LIST_OF_EXTERNAL_ID,
-    FIND,
-    DOUBTS,
-    COUNT_DOUBTS,
-    group::OF_STEP,
-];
+pub(crate) const LISTS: &[&str] = list::STATEMENTS;
+pub(crate) const STATEMENTS: &[&str] = &[LIST_OF_RUN, FIND, doubts::DOUBTS, doubts::OF_STEP];
 
 /// Effects of a batch, one array per column.
 #[derive(Default)]
@@ -239,27 +204,6 @@ pub struct EffectView {
     pub partition_date: Date,
 }
 
-/// Lists effects, newest first.
-pub async fn list(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    state: Option<EffectState>,
-    before: Option<(Timestamp, EffectId)>,
-    limit: u16,
-) -> Result<Vec<EffectView>, ReadError> {
-    let state = state.map(EffectState::as_str);
-    let (at, id) = match before {
-        Some((at, id)) => (Some(at), Some(*id.as_uuid())),
-        None => (None, None),
-    };
-    let limit = i64::from(limit);
-    let client = cell.reader().await?;
-    let rows = client
-        .query(LIST, &[&namespace_id, &state, &at, &id, &limit])
-        .await?;
-    Ok(rows.iter().map(read_view).collect())
-}
-
 /// Lists the effects of one run, in the order of their intents.
 pub async fn list_of_run(
     cell: SlotCell<'_>,
@@ -275,22 +219,6 @@ pub async fn list_of_run(
     Ok(rows.iter().map(read_view).collect())
 }
 
-/// Lists the effects that their destination knows by an identity, newest first.
-pub async fn list_of_external_id(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    external_id: &str,
-    state: Option<EffectState>,
-    limit: u16,
-) -> Result<Vec<EffectView>, ReadError> {
-    let (state, limit) = (state.map(EffectState::as_str), i64::from(limit));
-    let client = cell.reader().await?;
-    let external_id = indexed(external_id);
-    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &external_id, &state, &limit];
-    let rows = client.query(LIST_OF_EXTERNAL_ID, &values).await?;
-    Ok(rows.iter().map(read_view).collect())
-}
-
 /// Looks one effect up; where several runs of its key performed it, as the latest of them left it.
 pub async fn find(
     cell: SlotCell<'_>,
@@ -302,31 +230,6 @@ pub async fn find(
     let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, effect.as_uuid(), &low, &high];
     let row = client.query_opt(FIND, &values).await?;
     Ok(row.as_ref().map(read_view))
-}
-
-/// Lists what is in doubt, oldest first.
-pub async fn list_doubts(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    limit: u16,
-) -> Result<Vec<EffectView>, ReadError> {
-    let limit = i64::from(limit);
-    let client = cell.reader().await?;
-    let rows = client.query(DOUBTS, &[&namespace_id, &limit]).await?;
-    Ok(rows.iter().map(read_view).collect())
-}
-
-/// The most effects in doubt that are counted.
-pub const DOUBTS_MAX: i64 = 10_000;
-
-/// How many effects are in doubt, in all namespaces, [`DOUBTS_MAX`] at most.
-pub async fn count_doubts(cell: EveryCell<'_>) -> Result<i64, ReadError> {
-    Ok(cell
-        .reader()
-        .await?
-        .query_one(COUNT_DOUBTS, &[&DOUBTS_MAX])
-        .await?
-        .get(0))
 }
 
 fn read_view(row: &Row) -> EffectView {

@@ -22,6 +22,7 @@
 
 pub mod alerts;
 pub mod approvals;
+pub mod attention;
 pub mod audit;
 pub mod broadcasts;
 pub mod cell;
@@ -42,6 +43,7 @@ pub mod journal;
 pub mod key_audit;
 pub mod kv;
 pub mod late_responses;
+pub mod listed;
 pub mod llm_answers;
 mod locks;
 pub mod migrate;
@@ -84,6 +86,27 @@ pub fn writer_session() -> &'static str {
     cell::WRITER_SESSION
 }
 
+/// The settings of the sessions that list for requests, for the test that looks at their plans.
+pub fn list_session() -> &'static str {
+    cell::LIST_SESSION
+}
+
+/// The statements of lists that grow with the number of runs, by module, for the same test.
+pub fn list_statements() -> Vec<(&'static str, &'static str)> {
+    let modules: [(&'static str, &[&'static str]); 6] = [
+        ("approvals", approvals::VIEWS),
+        ("duplicates", duplicates::LISTS),
+        ("effects", effects::LISTS),
+        ("runs", runs::LISTS),
+        ("tasks", tasks::VIEWS),
+        ("waits", waits::LISTS),
+    ];
+    modules
+        .into_iter()
+        .flat_map(|(module, texts)| texts.iter().map(move |text| (module, *text)))
+        .collect()
+}
+
 /// Every statement that the store prepares, by module, for the test that prepares them all.
 pub fn statements() -> Vec<(&'static str, &'static str)> {
     let modules: Vec<(&'static str, &[&'static str])> = vec![
@@ -95,6 +118,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("alerts", alerts::VIEWS),
         ("approvals", approvals::STATEMENTS),
         ("approvals", approvals::VIEWS),
+        ("attention", attention::STATEMENTS),
         ("audit", audit::STATEMENTS),
         ("broadcasts", broadcasts::STATEMENTS),
         ("claims", claims::STATEMENTS),
@@ -103,7 +127,9 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("connections", connections::STATEMENTS),
         ("gate_exits", gate_exits::STATEMENTS),
         ("duplicates", duplicates::STATEMENTS),
+        ("duplicates", duplicates::LISTS),
         ("effects", effects::STATEMENTS),
+        ("effects", effects::LISTS),
         ("late_responses", late_responses::STATEMENTS),
         ("flows", flows::STATEMENTS),
         ("flows", flows::PROMOTION),
@@ -142,6 +168,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("retention", retention::STATEMENTS),
         ("run_jobs", run_jobs::STATEMENTS),
         ("runs", runs::STATEMENTS),
+        ("runs", runs::LISTS),
         ("reconcile_passes", reconcile_passes::STATEMENTS),
         ("schedules", schedules::STATEMENTS),
         ("secrets", secrets::STATEMENTS),
@@ -156,6 +183,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("key_audit", key_audit::STATEMENTS),
         ("object_versions", object_versions::STATEMENTS),
         ("waits", waits::STATEMENTS),
+        ("waits", waits::LISTS),
     ];
     let shapes = journal::statement::examples();
     modules

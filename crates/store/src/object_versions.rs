@@ -5,9 +5,12 @@
 //! object's gate admits afterwards can see whether something newer was accepted; and a version that
 //! was recorded by a process which then died is its own newest when it comes again.
 
+mod stale;
+
+pub use stale::{StaleView, list_stale};
+
 use std::collections::HashMap;
 
-use jiff::Timestamp;
 use semel_model::{ClaimId, Fingerprint, GateId, InSlot, Key, SeededBug, Slot, Span, Version};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
@@ -55,15 +58,6 @@ const RECORD: &str = "
            payload = EXCLUDED.payload, version = EXCLUDED.version,
            expires_at = EXCLUDED.expires_at";
 
-const LIST: &str = "
-    SELECT flow, key, object, version, newest, newest_claim, fingerprint, payload, count, first_at,
-           last_at
-      FROM stale_deliveries
-     WHERE namespace_id = $1 AND ($2::bytea IS NULL OR key = $2)
-       AND ($3::uuid IS NULL OR newest_claim = $3)
-     ORDER BY last_at DESC
-     LIMIT $4";
-
 const FORGET: &str = "
     DELETE FROM object_versions
      WHERE gate_id IN (SELECT gate_id FROM object_versions WHERE expires_at < moment()
@@ -75,7 +69,16 @@ const FORGET_STALE: &str = "
            (SELECT gate_id, claim_id FROM stale_deliveries WHERE expires_at < moment()
              ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)";
 
-pub(crate) const STATEMENTS: &[&str] = &[NOTE, READ, RECORD, LIST, FORGET, FORGET_STALE];
+pub(crate) const STATEMENTS: &[&str] = &[
+    NOTE,
+    READ,
+    RECORD,
+    stale::ALL,
+    stale::OF_KEY,
+    stale::BEHIND,
+    FORGET,
+    FORGET_STALE,
+];
 
 /// A delivery with a version, on its way in.
 #[derive(Clone, Debug)]
@@ -305,68 +308,6 @@ pub async fn judge(cell: SlotCell<'_>, gate: GateId, version: &Version) -> Resul
         Some((_, newest)) => newest.judge(version),
         None => Age::Newest,
     })
-}
-
-/// A delivery that came too late, as the API shows it.
-#[derive(Clone, Debug)]
-pub struct StaleView {
-    /// The flow.
-    pub flow: String,
-    /// Its key.
-    pub key: Vec<u8>,
-    /// The object.
-    pub object: String,
-    /// Its version.
-    pub version: String,
-    /// The newest version that had been accepted.
-    pub newest: String,
-    /// The claim of the newest.
-    pub newest_claim: ClaimId,
-    /// The payload's fingerprint.
-    pub fingerprint: Fingerprint,
-    /// The payload, as JSON text.
-    pub payload: Option<String>,
-    /// How often it came.
-    pub count: i64,
-    /// When it first came.
-    pub first_at: Timestamp,
-    /// When it last came.
-    pub last_at: Timestamp,
-}
-
-/// Lists deliveries that came too late, latest first: of a key, or behind a claim, where one is
-/// given.
-pub async fn list_stale(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    key: Option<&Key>,
-    newest: Option<ClaimId>,
-    limit: u16,
-) -> Result<Vec<StaleView>, ReadError> {
-    let key = key.map(Key::as_bytes);
-    let newest = newest.map(|claim| *claim.as_uuid());
-    let limit = i64::from(limit);
-    let client = cell.reader().await?;
-    let rows = client
-        .query(LIST, &[&namespace_id, &key, &newest, &limit])
-        .await?;
-    Ok(rows.iter().map(read_stale).collect())
-}
-
-fn read_stale(row: &Row) -> StaleView {
-    StaleView {
-        flow: row.get(0),
-        key: row.get(1),
-        object: row.get(2),
-        version: row.get(3),
-        newest: row.get(4),
-        newest_claim: ClaimId::from_uuid(row.get(5)),
-        fingerprint: Fingerprint::from_uuid(row.get(6)),
-        payload: crate::runs::read_json(row, 7),
-        count: row.get(8),
-        first_at: row.get(9),
-        last_at: row.get(10),
-    }
 }
 
 /// Forgets some versions and stale deliveries whose time is over, and says how many.

@@ -10,17 +10,25 @@ use crate::cell::{Cell, EveryCell, ReadError};
 const APPEND: &str = "
     INSERT INTO refused_deliveries (namespace_id, flow, code, message) VALUES ($1, $2, $3, left($4, 500))";
 
-const LIST: &str = "
+macro_rules! listed {
+    ($condition:literal) => {
+        concat!(
+            "
     SELECT id, flow, at, code, message
       FROM refused_deliveries
-     WHERE namespace_id = $1
-       AND ($2::text IS NULL OR flow = $2)
-       AND ($3::text IS NULL OR code = $3)
-       AND ($4::timestamptz IS NULL OR at >= $4)
-       AND ($5::timestamptz IS NULL OR at < $5)
-       AND ($6::int8 IS NULL OR id < $6)
+     WHERE namespace_id = $1 AND id < $2 AND at >= $3 AND at < $4",
+            $condition,
+            "
      ORDER BY id DESC
-     LIMIT $7";
+     LIMIT $5"
+        )
+    };
+}
+
+const LIST: &str = listed!("");
+const LIST_OF_FLOW: &str = listed!(" AND flow = $6");
+const LIST_OF_CODE: &str = listed!(" AND code = $6");
+const LIST_OF_BOTH: &str = listed!(" AND flow = $6 AND code = $7");
 
 const FORGET: &str = "
     DELETE FROM refused_deliveries
@@ -28,7 +36,14 @@ const FORGET: &str = "
                    WHERE at < moment() - make_interval(secs => $1)
                    ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
-pub(crate) const STATEMENTS: &[&str] = &[APPEND, LIST, FORGET];
+pub(crate) const STATEMENTS: &[&str] = &[
+    APPEND,
+    LIST,
+    LIST_OF_FLOW,
+    LIST_OF_CODE,
+    LIST_OF_BOTH,
+    FORGET,
+];
 
 /// The most rows that one statement removes.
 const FORGET_MAX: i64 = 5_000;
@@ -88,16 +103,26 @@ pub async fn list(
     limit: u16,
 ) -> Result<Vec<RefusedView>, ReadError> {
     let limit = i64::from(limit);
-    let values: [&(dyn ToSql + Sync); 7] = [
-        &namespace_id,
-        &filter.flow,
-        &filter.code,
-        &filter.since,
-        &filter.until,
-        &filter.before,
-        &limit,
-    ];
-    let rows = cell.reader().await?.query(LIST, &values).await?;
+    let before = filter.before.unwrap_or(i64::MAX);
+    let since = filter.since.unwrap_or(Timestamp::UNIX_EPOCH);
+    let until = filter.until.unwrap_or(Timestamp::MAX);
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &before, &since, &until, &limit];
+    let text = match (&filter.flow, &filter.code) {
+        (None, None) => LIST,
+        (Some(flow), None) => {
+            values.push(flow);
+            LIST_OF_FLOW
+        }
+        (None, Some(code)) => {
+            values.push(code);
+            LIST_OF_CODE
+        }
+        (Some(flow), Some(code)) => {
+            values.extend([flow as &(dyn ToSql + Sync), code]);
+            LIST_OF_BOTH
+        }
+    };
+    let rows = cell.reader().await?.query(text, &values).await?;
     let views = rows.iter().map(|row| RefusedView {
         id: row.get(0),
         flow: row.get(1),

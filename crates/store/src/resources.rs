@@ -9,6 +9,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::listed::NEWEST;
 
 // Crosses slots (V8): the table has no slot, though its rows are named by a digest that has one. Before
 // a second cell, the slot of the digest stands first in the primary key.
@@ -29,7 +30,7 @@ const LIST: &str = "
     SELECT digest, bytes, media_type, name, run_id, step, created_at, expires_at
       FROM resources
      WHERE namespace_id = $1 AND expires_at > moment()
-       AND ($2::timestamptz IS NULL OR (created_at, digest) < ($2, $3::bytea))
+       AND (created_at, digest) < ($2, $3)
      ORDER BY created_at DESC, digest DESC
      LIMIT $4";
 
@@ -147,10 +148,8 @@ pub async fn list(
     before: Option<(Timestamp, Uuid)>,
     limit: u16,
 ) -> Result<Vec<ResourceRow>, ReadError> {
-    let (at, digest) = match &before {
-        Some((at, start)) => (Some(*at), Some(start.as_bytes().as_slice())),
-        None => (None, None),
-    };
+    let (at, start) = before.unwrap_or(NEWEST);
+    let digest = start.as_bytes().as_slice();
     let client = cell.reader().await?;
     let rows = client
         .query(LIST, &[&namespace_id, &at, &digest, &i64::from(limit)])

@@ -13,9 +13,11 @@ use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::pool::PooledClient;
 
 mod amend;
+mod list;
 mod reopen;
 
 pub use amend::{Amended, amend};
+pub use list::{RunFilter, list};
 pub use reopen::{ReopenResult, reopen, reopen_for_step};
 
 /// The part of a batch's statement that writes what transitions make of the record.
@@ -45,17 +47,6 @@ macro_rules! select {
     };
 }
 
-const LIST: &str = select!(
-    "
-     WHERE r.namespace_id = $1
-       AND (r.parent_id IS NULL OR r.state IN ('in_doubt', 'needs_review', 'quarantined'))
-       AND ($2::text IS NULL OR f.name = $2)
-       AND ($3::text[] IS NULL OR r.state::text = ANY ($3))
-       AND ($4::timestamptz IS NULL OR (r.accepted_at, r.id) < ($4, $5::uuid))
-     ORDER BY r.accepted_at DESC, r.id DESC
-     LIMIT $6"
-);
-
 const GET: &str = select!(
     "
      WHERE r.namespace_id = $1 AND r.id = ANY ($2)
@@ -75,10 +66,10 @@ const RELEASE: &str =
 
 const NAMESPACE: &str = "SELECT namespace_id FROM runs WHERE id = $1";
 
+pub(crate) const LISTS: &[&str] = list::STATEMENTS;
 pub(crate) const STATEMENTS: &[&str] = &[
     KNOWN,
     SUCCESSOR,
-    LIST,
     GET,
     STATES,
     NAMESPACE,
@@ -173,51 +164,6 @@ impl RunView {
             (state, _, _) => state.as_str(),
         }
     }
-}
-
-/// Which runs to list.
-#[derive(Clone, Debug, Default)]
-pub struct RunFilter {
-    /// Only of this flow.
-    pub flow: Option<String>,
-    /// Only in one of these states.
-    pub states: Option<Vec<RunState>>,
-    /// Only older than this run, for the next page.
-    pub before: Option<(Timestamp, RunId)>,
-}
-
-/// Lists runs, newest first.
-pub async fn list(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    filter: &RunFilter,
-    limit: u16,
-) -> Result<Vec<RunView>, ReadError> {
-    let states: Option<Vec<&str>> = filter
-        .states
-        .as_ref()
-        .map(|states| states.iter().map(|state| state.as_str()).collect());
-    let (before_at, before_id) = match filter.before {
-        Some((at, id)) => (Some(at), Some(*id.as_uuid())),
-        None => (None, None),
-    };
-    let client = cell.reader().await?;
-    let statement = client.prepare_cached(LIST).await?;
-    let limit = i64::from(limit);
-    let rows = client
-        .query(
-            &statement,
-            &[
-                &namespace_id,
-                &filter.flow,
-                &states,
-                &before_at,
-                &before_id,
-                &limit,
-            ],
-        )
-        .await?;
-    Ok(rows.iter().map(read_view).collect())
 }
 
 /// Looks one run up.

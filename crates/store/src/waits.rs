@@ -29,12 +29,12 @@ use crate::writer::{Batch, Writer};
 /// opens again, because its run was resumed: it had timed out, was withdrawn, or a called run had
 /// failed. What answered it stays in its row, so that the same message does not answer it twice.
 pub(crate) const OPEN: &str = "
-    INSERT INTO waits (id, run_id, state, step, opened_at, until)
-    SELECT t.id, t.run_id, 'open', t.step, (SELECT moment()), t.until
-      FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[])
-        AS t (id, run_id, step, until)
+    INSERT INTO waits (id, run_id, namespace_id, state, step, opened_at, until)
+    SELECT t.id, t.run_id, t.namespace_id, 'open', t.step, (SELECT moment()), t.until
+      FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::int4[])
+        AS t (id, run_id, step, until, namespace_id)
         ON CONFLICT (id) DO UPDATE
-       SET run_id = EXCLUDED.run_id, step = EXCLUDED.step, opened_at = EXCLUDED.opened_at,
+       SET run_id = EXCLUDED.run_id, namespace_id = EXCLUDED.namespace_id, step = EXCLUDED.step, opened_at = EXCLUDED.opened_at,
            state = CASE WHEN waits.opened_at IS NULL THEN waits.state ELSE 'open' END,
            until = CASE WHEN waits.opened_at IS NULL THEN waits.until ELSE EXCLUDED.until END,
            ended_at = CASE WHEN waits.opened_at IS NULL THEN waits.ended_at END";
@@ -113,6 +113,7 @@ const RECORDED: &str = "
 
 const HOLDER: &str = "SELECT run_id FROM waits WHERE id = $1";
 
+pub(crate) const LISTS: &[&str] = views::STATEMENTS;
 pub(crate) const STATEMENTS: &[&str] = &[
     OPEN,
     WAKE_EARLY,
@@ -126,7 +127,6 @@ pub(crate) const STATEMENTS: &[&str] = &[
     WAKE,
     RECORDED,
     HOLDER,
-    views::LIST,
     views::FIND,
     views::LIST_OF_VALUE,
 ];

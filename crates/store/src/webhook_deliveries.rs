@@ -16,6 +16,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::audit::{self, AuditEntry};
 use crate::cell::{Cell, EveryCell, ReadError, SlotCell};
+use crate::listed::NEWEST;
 use crate::outbox::OutboxEvent;
 
 // Crosses slots (V3): a delivery, which is in its event's slot, is made and taken beside a lock or a
@@ -75,15 +76,24 @@ pub(crate) const FAIL_OF_SUBSCRIPTION: &str = "
        SET state = 'failed', settled_at = moment(), note = 'its subscription was removed'
      WHERE namespace_id = $1 AND subscription = $2 AND state = 'due'";
 
-const LIST: &str = "
+macro_rules! listed {
+    ($condition:literal) => {
+        concat!(
+            "
     SELECT event_id, body ->> 'type', connection, state::text, attempt, emitted_at, due_at,
            settled_at, note
       FROM webhook_deliveries
-     WHERE namespace_id = $1 AND subscription = $2
-       AND ($3::text IS NULL OR state::text = $3)
-       AND ($4::timestamptz IS NULL OR (emitted_at, event_id) < ($4, $5::uuid))
+     WHERE namespace_id = $1 AND subscription = $2 AND (emitted_at, event_id) < ($3, $4)",
+            $condition,
+            "
      ORDER BY emitted_at DESC, event_id DESC
-     LIMIT $6";
+     LIMIT $5"
+        )
+    };
+}
+
+const LIST: &str = listed!("");
+const LIST_OF_STATE: &str = listed!(" AND state::text = $6");
 
 const STATE: &str = "
     SELECT state::text FROM webhook_deliveries
@@ -102,6 +112,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     RETRY,
     FAIL_OF_SUBSCRIPTION,
     LIST,
+    LIST_OF_STATE,
     STATE,
     FORGET,
 ];
@@ -300,14 +311,17 @@ pub async fn list(
     before: Option<(Timestamp, EffectId)>,
     limit: u16,
 ) -> Result<Vec<DeliveryView>, ReadError> {
-    let (at, id) = match before {
-        Some((at, id)) => (Some(at), Some(*id.as_uuid())),
-        None => (None, None),
-    };
+    let (at, id) = before.map_or(NEWEST, |(at, id)| (at, *id.as_uuid()));
     let limit = i64::from(limit);
-    let client = cell.reader().await?;
-    let values: [&(dyn ToSql + Sync); 6] = [&namespace_id, &subscription, &state, &at, &id, &limit];
-    let rows = client.query(LIST, &values).await?;
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &subscription, &at, &id, &limit];
+    let text = match &state {
+        Some(state) => {
+            values.push(state);
+            LIST_OF_STATE
+        }
+        None => LIST,
+    };
+    let rows = cell.reader().await?.query(text, &values).await?;
     Ok(rows.iter().map(read_view).collect())
 }
 

@@ -76,6 +76,16 @@ async fn check_ledger(
         return Ok(());
     };
     let (entry, attempt): (&str, i32) = (row.get(0), row.get(1));
+    let listed = client
+        .query_one(
+            "SELECT count(*) FROM attention WHERE run_id = $1::text::uuid AND kind = 'doubt'",
+            &[&run],
+        )
+        .await?;
+    let listed: i64 = listed.get(0);
+    objections.expect(listed == i64::from(entry == "in_doubt"), || {
+        format!("the ledger says {entry}, and {listed} doubts are listed")
+    });
     let done = journal.named("done").count();
     objections.expect((entry == "done") == (done == 1), || {
         format!("the ledger says {entry}, the journal has {done} done")

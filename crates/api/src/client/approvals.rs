@@ -4,30 +4,24 @@ use semel_model::{RunId, WaitId};
 
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError};
-use crate::types::{Approval, Decide, DecidedApproval, Page};
+use crate::types::{Approval, ApprovalFilter, Decide, DecidedApproval, Page};
 
 impl Client {
     /// Lists open approvals, newest first; of one run or of all.
     pub async fn list_approvals(&self, run: Option<RunId>) -> Result<Page<Approval>, ClientError> {
-        self.list_approvals_where(run, false).await
+        let filter = ApprovalFilter {
+            run,
+            ..ApprovalFilter::default()
+        };
+        self.list_approvals_by(&filter).await
     }
 
-    /// Lists approvals, ended ones too, newest first; of one run or of all.
-    pub async fn list_all_approvals(
+    /// Lists a page of approvals, newest first.
+    pub async fn list_approvals_by(
         &self,
-        run: Option<RunId>,
+        filter: &ApprovalFilter,
     ) -> Result<Page<Approval>, ClientError> {
-        self.list_approvals_where(run, true).await
-    }
-
-    async fn list_approvals_where(
-        &self,
-        run: Option<RunId>,
-        all: bool,
-    ) -> Result<Page<Approval>, ClientError> {
-        let mut query = vec![("all", all.to_string())];
-        query.extend(run.map(|run| ("run", run.to_string())));
-        read(self.get(&["v1", "approvals"]).query(&query)).await
+        read(self.get(&["v1", "approvals"]).query(filter)).await
     }
 
     /// One approval.

@@ -8,10 +8,10 @@ use semel_model::{EffectId, FlowName, RunId, Span};
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError, PATIENCE};
 use crate::types::{
-    Amend, Amended, Cancel, Cancelled, ChildRun, ChildRunFilter, DropKey, Dropped, Duplicate,
-    Effect, EffectFilter, EffectReason, EffectReopened, KeyAudit, KeyInfo, Page, PreviewReplay,
-    Replay, ReplayPreview, Replayed, Resume, Resumed, Run, RunDetail, RunFilter, Settle, Settled,
-    StartRun, Started,
+    Amend, Amended, Cancel, Cancelled, ChildRun, ChildRunFilter, DoubtFilter, DropKey, Dropped,
+    Duplicate, DuplicateFilter, Effect, EffectFilter, EffectReason, EffectReopened, KeyAudit,
+    KeyInfo, Page, PreviewReplay, Replay, ReplayPreview, Replayed, Resume, Resumed, Run, RunDetail,
+    RunFilter, Settle, Settled, StartRun, Started,
 };
 
 /// How long an audit may take: it reads everything that is recorded of a flow.
@@ -123,7 +123,12 @@ impl Client {
 
     /// Lists what is in doubt, oldest first.
     pub async fn list_doubts(&self) -> Result<Page<Effect>, ClientError> {
-        read(self.get(&["v1", "doubts"])).await
+        self.list_doubts_by(&DoubtFilter::default()).await
+    }
+
+    /// Lists a page of what is in doubt, oldest first.
+    pub async fn list_doubts_by(&self, filter: &DoubtFilter) -> Result<Page<Effect>, ClientError> {
+        read(self.get(&["v1", "doubts"]).query(filter)).await
     }
 
     /// Settles an effect that is in doubt.
@@ -165,11 +170,19 @@ impl Client {
         &self,
         run: Option<RunId>,
     ) -> Result<Page<Duplicate>, ClientError> {
-        let run: Vec<_> = run
-            .map(|run| ("run", run.to_string()))
-            .into_iter()
-            .collect();
-        read(self.get(&["v1", "duplicates"]).query(&run)).await
+        let filter = DuplicateFilter {
+            run,
+            ..DuplicateFilter::default()
+        };
+        self.list_duplicates_by(&filter).await
+    }
+
+    /// Lists a page of stopped repeats, latest first.
+    pub async fn list_duplicates_by(
+        &self,
+        filter: &DuplicateFilter,
+    ) -> Result<Page<Duplicate>, ClientError> {
+        read(self.get(&["v1", "duplicates"]).query(filter)).await
     }
 
     /// Lists repeats of a key that were stopped, in any flow.

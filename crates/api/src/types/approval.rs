@@ -87,3 +87,22 @@ pub struct DecidedApproval {
     #[schema(value_type = schema::ApprovalDecision)]
     pub decision: ApprovalDecision,
 }
+
+/// Which approvals to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalFilter {
+    /// Only those of this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
+    pub run: Option<RunId>,
+    /// Ended ones too.
+    #[serde(default)]
+    pub all: bool,
+    /// The most of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}

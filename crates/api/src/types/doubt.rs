@@ -1,4 +1,4 @@
-//! Doubts of one step that are settled together.
+//! Lists of doubts, and doubts of one step that are settled together.
 
 use semel_model::{EffectId, FlowName, RunId};
 use serde::{Deserialize, Serialize};
@@ -6,6 +6,18 @@ use utoipa::ToSchema;
 
 use super::effect::Verdict;
 use crate::schema;
+
+/// Which doubts to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DoubtFilter {
+    /// The most doubts of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
 
 /// Says the same of every doubt of one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

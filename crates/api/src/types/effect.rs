@@ -292,3 +292,32 @@ pub struct Late {
     /// The newest version that had been accepted.
     pub newest: String,
 }
+
+/// Which duplicates to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DuplicateFilter {
+    /// Only those that this run answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
+    pub run: Option<RunId>,
+    /// Only those of this key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Only what is held and not decided.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+    /// Only those of this flow; together with `held`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::FlowName>)]
+    pub flow: Option<FlowName>,
+    /// Leave payloads out, where neither `run` nor `key` is given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_payloads: bool,
+    /// The most of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}

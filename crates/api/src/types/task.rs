@@ -201,7 +201,10 @@ pub struct TaskFilter {
     /// Ended ones too.
     #[serde(default)]
     pub all: bool,
-    /// The most tasks of the list.
+    /// The most tasks of one page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
 }

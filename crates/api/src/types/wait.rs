@@ -58,3 +58,22 @@ pub struct Called {
     /// Always true.
     pub accepted: bool,
 }
+
+/// Which waits to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WaitFilter {
+    /// Only those of this run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
+    pub run: Option<RunId>,
+    /// Ended ones too.
+    #[serde(default)]
+    pub all: bool,
+    /// The most of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}

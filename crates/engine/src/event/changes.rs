@@ -140,8 +140,15 @@ impl RowChanges {
         self.approvals.extend(later.approvals);
         self.notices.extend(later.notices);
         self.alerts.extend(later.alerts);
-        if later.record.is_some() {
-            self.record = later.record;
+        if let Some(record) = later.record {
+            let was_stopped = match &self.record {
+                Some(earlier) => earlier.was_stopped,
+                None => record.was_stopped,
+            };
+            self.record = Some(RecordChange {
+                was_stopped,
+                ..record
+            });
         }
     }
 
@@ -149,8 +156,12 @@ impl RowChanges {
         let mut known = self.effects.iter_mut();
         match known.find(|known| known.effect == change.effect) {
             Some(earlier) => {
-                let first = earlier.first || change.first;
-                *earlier = EffectChange { first, ..change };
+                // What the tables say is what was true before the first of them.
+                *earlier = EffectChange {
+                    first: earlier.first || change.first,
+                    was_in_doubt: earlier.was_in_doubt,
+                    ..change
+                };
             }
             None => self.effects.push(change),
         }
@@ -159,11 +170,15 @@ impl RowChanges {
     /// With a record that says so, where the event lets a stopped run continue.
     #[must_use]
     pub(super) fn resumed_by(mut self, before: &Before, after: &FoldedRun) -> Self {
+        if let Some(record) = &mut self.record {
+            record.was_stopped = before.stopped;
+        }
         if before.stopped && !after.stopped && self.record.is_none() {
             self.record = Some(RecordChange {
                 state: run::RunState::Active,
                 result: None,
                 fault: None,
+                was_stopped: true,
             });
         }
         self

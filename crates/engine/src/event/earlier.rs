@@ -109,6 +109,7 @@ pub(super) fn project_taken_over(after: &FoldedRun, flow: &Flow, step: &str) -> 
         attempt: now.attempt,
         first: true,
         follows: true,
+        was_in_doubt: false,
         external_id: None,
         note: None,
     })

@@ -221,6 +221,7 @@ pub(super) fn project_stopped(reason: StopReason, fault: &Fault) -> RowChanges {
         state: reason.into(),
         result: None,
         fault: Some(to_record(fault)),
+        was_stopped: false,
     })
 }
 
@@ -235,6 +236,7 @@ pub(super) fn project_ended(
         state: end_state(state),
         result: (!result.is_null()).then(|| result.to_string()),
         fault: fault.map(to_record),
+        was_stopped: false,
     });
     match &after.current {
         Current::Waiting { wait, .. } => changes.waits = vec![WaitChange::Cancel { wait: *wait }],

@@ -56,8 +56,9 @@ async fn start(world: &World, id: &str) -> Result<RunId> {
     soon(async || {
         let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
         Ok(
-            waits::list_of_run(cell.of(run), namespace_id, run, false, 1)
+            waits::list_of_run(cell.of(run), namespace_id, run, false, None, 1)
                 .await?
+                .items
                 .pop(),
         )
     })

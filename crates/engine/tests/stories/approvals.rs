@@ -33,7 +33,9 @@ async fn asked(world: &World, id: &str) -> Result<(RunId, ApprovalView)> {
 pub(crate) async fn open_approval(world: &World, run: RunId) -> Result<ApprovalView> {
     soon(async || {
         let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
-        let open = approvals::list_of_run(cell.of(run), namespace_id, run, false, 9).await?;
+        let open = approvals::list_of_run(cell.of(run), namespace_id, run, false, None, 9)
+            .await?
+            .items;
         Ok(open.into_iter().next())
     })
     .await
@@ -309,7 +311,7 @@ async fn told(world: &World, name: &str) -> Result<Vec<Value>> {
         ..runs::RunFilter::default()
     };
     let heard = runs::list(world.engine.cell().every(), world.namespace_id, &filter, 99).await?;
-    let results = heard.iter().filter_map(|run| run.result.as_deref());
+    let results = heard.items.iter().filter_map(|run| run.result.as_deref());
     Ok(results
         .map(serde_json::from_str)
         .collect::<Result<_, _>>()?)

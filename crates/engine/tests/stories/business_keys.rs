@@ -110,7 +110,7 @@ async fn two_runs_of_one_key_have_one_effect() -> Result<()> {
     assert!(journal.contains(&first.to_string()), "{journal}");
     let cell = world.engine.cell();
     let stopped = soon(async || {
-        let of_run = duplicates::list_of_run(cell.of(first), world.namespace_id, first, 9);
+        let of_run = duplicates::list_of_run(cell.of(first), world.namespace_id, first, None, 9);
         Ok(of_run.await?.into_iter().next())
     })
     .await?;

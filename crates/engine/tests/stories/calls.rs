@@ -77,8 +77,8 @@ async fn called_runs(world: &World) -> Result<Vec<RunView>> {
         flow: Some("called".to_owned()),
         ..RunFilter::default()
     };
-    let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
-    Ok(runs::list(cell.every(), namespace_id, &filter, 10).await?)
+    let listed = runs::list(world.engine.cell().every(), world.namespace_id, &filter, 10);
+    Ok(listed.await?.items)
 }
 
 /// Runs one statement that changes rows.

@@ -93,7 +93,9 @@ async fn a_wait_ends_at_its_instant_and_may_continue_after_a_timeout() -> Result
     soon(async || {
         let cell = world.engine.cell();
         let (id, run) = (world.namespace_id, accepted.run);
-        let waits = semel_store::waits::list_of_run(cell.of(run), id, run, false, 10).await?;
+        let waits = semel_store::waits::list_of_run(cell.of(run), id, run, false, None, 10)
+            .await?
+            .items;
         Ok((!waits.is_empty()).then_some(()))
     })
     .await?;
@@ -182,7 +184,7 @@ async fn called_run(world: &World) -> Result<Option<semel_model::RunId>> {
     let waits = |run: &&semel_store::runs::RunView| {
         run.stage == Some(semel_store::runs::Stage::Waiting) && !run.held
     };
-    Ok(runs.iter().find(waits).map(|run| run.id))
+    Ok(runs.items.iter().find(waits).map(|run| run.id))
 }
 
 const SAGA: &str = "steps:

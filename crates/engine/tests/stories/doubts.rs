@@ -42,7 +42,9 @@ async fn an_operator_confirms_that_an_effect_happened() -> Result<()> {
         .next("/plain/", Behaviour::CloseWithoutAnswer)
         .await?;
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
-    let doubts = effects::list_doubts(world.engine.cell().every(), world.namespace_id, 10).await?;
+    let doubts = effects::list_doubts(world.engine.cell().every(), world.namespace_id, None, 10)
+        .await?
+        .items;
 
     let settlement = Settlement::Happened {
         external_id: Some("ch_1".to_owned()),
@@ -75,7 +77,9 @@ async fn a_decision_that_does_not_fit_its_run_quarantines_it() -> Result<()> {
     world.peer.next("/plain/", lost).await?;
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
     let cell = world.engine.cell();
-    let doubts = effects::list_doubts(cell.every(), world.namespace_id, 10).await?;
+    let doubts = effects::list_doubts(cell.every(), world.namespace_id, None, 10)
+        .await?
+        .items;
     // The decision is about the step that the ledger names.
     let moved = "UPDATE effects SET step = 'other' WHERE run_id = $1";
     let client = cell.reader().await?;
@@ -113,8 +117,9 @@ async fn an_operator_may_not_deny_an_effect_too_soon() -> Result<()> {
         .next("/plain/", Behaviour::CloseBeforeEffect)
         .await?;
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
-    let doubt = effects::list_doubts(world.engine.cell().every(), world.namespace_id, 10)
+    let doubt = effects::list_doubts(world.engine.cell().every(), world.namespace_id, None, 10)
         .await?
+        .items
         .remove(0);
     let settlement = || Settlement::DidNotHappen {
         reason: "looked it up".to_owned(),
@@ -156,7 +161,10 @@ async fn a_decision_is_about_the_attempt_that_was_looked_at() -> Result<()> {
     world.peer.next_times("/slow/", 2, lost).await?;
     world.play(r#"{"id":"1"}"#).await?;
     let (cell, id) = (world.engine.cell(), world.namespace_id);
-    let doubt = effects::list_doubts(cell.every(), id, 10).await?.remove(0);
+    let doubt = effects::list_doubts(cell.every(), id, None, 10)
+        .await?
+        .items
+        .remove(0);
     clock::move_ahead(cell, Duration::from_secs(120)).await?;
     let settle = async || {
         let reason = "looked it up".to_owned();
@@ -167,7 +175,13 @@ async fn a_decision_is_about_the_attempt_that_was_looked_at() -> Result<()> {
     // Both operators looked at the first attempt. The later one finds the second, which may have
     // acted.
     let (one, two) = tokio::join!(settle(), settle());
-    let again = soon(async || Ok(effects::list_doubts(cell.every(), id, 10).await?.pop())).await?;
+    let again = soon(async || {
+        Ok(effects::list_doubts(cell.every(), id, None, 10)
+            .await?
+            .items
+            .pop())
+    })
+    .await?;
 
     let taken = [one, two].into_iter().filter(Result::is_ok).count();
     assert_eq!((taken, again.attempt), (1, 2));
@@ -218,7 +232,13 @@ async fn a_settlement_that_comes_too_soon_does_not_stop_the_probe() -> Result<()
 
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let (cell, id) = (world.engine.cell(), world.namespace_id);
-    let doubt = soon(async || Ok(effects::list_doubts(cell.every(), id, 10).await?.pop())).await?;
+    let doubt = soon(async || {
+        Ok(effects::list_doubts(cell.every(), id, None, 10)
+            .await?
+            .items
+            .pop())
+    })
+    .await?;
     let reason = "nothing is there".to_owned();
     let refused = world
         .engine
@@ -269,7 +289,9 @@ async fn nothing_is_undone_before_the_doubt_is_settled() -> Result<()> {
 
     let (accepted, doubted) = world.play(r#"{"id":"1"}"#).await?;
     let before = effects_of("/plain/unbook").await? + effects_of("/plain/refund").await?;
-    let doubts = effects::list_doubts(world.engine.cell().every(), world.namespace_id, 10).await?;
+    let doubts = effects::list_doubts(world.engine.cell().every(), world.namespace_id, None, 10)
+        .await?
+        .items;
     let happened = Settlement::Happened {
         external_id: None,
         result: None,

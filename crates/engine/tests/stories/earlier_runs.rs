@@ -84,7 +84,8 @@ async fn after_a_dropped_key_nothing_is_sent_again() -> Result<()> {
     assert_eq!(world.peer.count("/plain/").await?.calls, 2);
     let cell = world.engine.cell();
     let stopped = soon(async || {
-        let of_run = duplicates::list_of_run(cell.of(first.run), world.namespace_id, first.run, 9);
+        let of_run =
+            duplicates::list_of_run(cell.of(first.run), world.namespace_id, first.run, None, 9);
         let stopped = of_run.await?;
         Ok((stopped.len() == 2).then_some(stopped))
     })

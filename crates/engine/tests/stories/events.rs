@@ -27,13 +27,9 @@ async fn heard(world: &World) -> Result<Vec<RunView>> {
         flow: Some("listener".to_owned()),
         ..RunFilter::default()
     };
-    Ok(runs::list(
-        world.engine.cell().every(),
-        world.namespace_id,
-        &filter,
-        500,
-    )
-    .await?)
+    let cell = world.engine.cell();
+    let listed = runs::list(cell.every(), world.namespace_id, &filter, 500).await?;
+    Ok(listed.items)
 }
 
 async fn until_heard(world: &World, count: usize) -> Result<Vec<RunView>> {

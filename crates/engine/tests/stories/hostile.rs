@@ -177,12 +177,16 @@ async fn a_long_external_id_is_recorded_and_the_effect_is_made_once() -> Result<
     assert_eq!(world.peer.count("/keyed/").await?.calls, 1);
     let cell = world.engine.cell();
     let found =
-        effects::list_of_external_id(cell.every(), world.namespace_id, &whole, None, 10).await?;
+        effects::list_of_external_id(cell.every(), world.namespace_id, &whole, None, None, 10)
+            .await?
+            .items;
     assert_eq!(found.len(), 1, "it is found by all of it");
     assert_eq!(found[0].run, run);
     let other = format!("{whole}x");
     let found =
-        effects::list_of_external_id(cell.every(), world.namespace_id, &other, None, 10).await?;
+        effects::list_of_external_id(cell.every(), world.namespace_id, &other, None, None, 10)
+            .await?
+            .items;
     assert!(found.is_empty(), "and by no other");
     Ok(())
 }

@@ -66,7 +66,10 @@ async fn an_operator_can_retry_after_an_unanswered_take() -> Result<()> {
     let proxy = world.go_behind_a_proxy().await?;
     let cell = world.engine.cell();
     let namespace = world.namespace_id;
-    let effect = effects::list_doubts(cell.every(), namespace, 10).await?[0].id;
+    let effect = effects::list_doubts(cell.every(), namespace, None, 10)
+        .await?
+        .items[0]
+        .id;
     let happened = || Settlement::Happened {
         external_id: None,
         result: None,

@@ -3,6 +3,7 @@
 mod addresses;
 mod alerts;
 mod approvals;
+mod attention;
 mod broadcasts;
 mod business_keys;
 mod calls;

@@ -28,7 +28,9 @@ async fn world_with(more: &str) -> Result<World> {
 async fn open(world: &World, run: RunId) -> Result<ApprovalView> {
     soon(async || {
         let cell = world.engine.cell();
-        let open = approvals::list_of_run(cell.of(run), world.namespace_id, run, false, 9).await?;
+        let open = approvals::list_of_run(cell.of(run), world.namespace_id, run, false, None, 9)
+            .await?
+            .items;
         Ok(open.into_iter().next())
     })
     .await
@@ -142,7 +144,7 @@ async fn a_rejection_in_a_called_run_stands_unless_people_are_asked_again() -> R
             ..runs::RunFilter::default()
         };
         let runs = runs::list(world.engine.cell().every(), world.namespace_id, &filter, 9).await?;
-        Ok(runs.first().map(|run| run.id))
+        Ok(runs.items.first().map(|run| run.id))
     })
     .await?;
     decide(&world, &open(&world, called).await?, false).await?;

@@ -23,8 +23,9 @@ async fn let_go(world: &World, run: RunId) -> Result<()> {
     let wait = soon(async || {
         let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
         Ok(
-            waits::list_of_run(cell.of(run), namespace_id, run, false, 1)
+            waits::list_of_run(cell.of(run), namespace_id, run, false, None, 1)
                 .await?
+                .items
                 .pop(),
         )
     })

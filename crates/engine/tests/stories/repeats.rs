@@ -128,8 +128,9 @@ async fn only(world: &World, state: RunState) -> Result<RunView> {
         ..RunFilter::default()
     };
     soon(async || {
-        let mut runs =
+        let listed =
             runs::list(world.engine.cell().every(), world.namespace_id, &filter, 9).await?;
+        let mut runs = listed.items;
         anyhow::ensure!(runs.len() < 2, "more than one run: {runs:?}");
         Ok(runs.pop().filter(|run| run.state == state))
     })
@@ -229,7 +230,9 @@ async fn a_doubt_that_an_operator_failed_is_not_sent_again_by_a_repeat() -> Resu
     world.peer.next("/plain/call", lost).await?;
     let (accepted, doubted) = world.play(r#"{"id":"1"}"#).await?;
     let (cell, id) = (world.engine.cell(), world.namespace_id);
-    let doubts = effects::list_doubts(cell.every(), id, 10).await?;
+    let doubts = effects::list_doubts(cell.every(), id, None, 10)
+        .await?
+        .items;
 
     let reason = "unknown".to_owned();
     let settled = Settlement::Fail { reason };
@@ -259,7 +262,13 @@ async fn an_item_that_an_operator_failed_is_not_sent_again_by_a_repeat() -> Resu
     world.peer.next("/plain/call", lost).await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let (cell, id) = (world.engine.cell(), world.namespace_id);
-    let doubt = soon(async || Ok(effects::list_doubts(cell.every(), id, 10).await?.pop())).await?;
+    let doubt = soon(async || {
+        Ok(effects::list_doubts(cell.every(), id, None, 10)
+            .await?
+            .items
+            .pop())
+    })
+    .await?;
 
     let reason = "unknown".to_owned();
     let settled = Settlement::Fail { reason };

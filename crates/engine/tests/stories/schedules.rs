@@ -49,13 +49,9 @@ async fn list_runs(world: &World) -> Result<Vec<RunView>> {
         flow: Some("story".to_owned()),
         ..RunFilter::default()
     };
-    Ok(runs::list(
-        world.engine.cell().every(),
-        world.namespace_id,
-        &filter,
-        500,
-    )
-    .await?)
+    let cell = world.engine.cell();
+    let listed = runs::list(cell.every(), world.namespace_id, &filter, 500).await?;
+    Ok(listed.items)
 }
 
 /// Waits until everything up to an instant is decided and every run has ended.

@@ -185,6 +185,7 @@ async fn an_unreadable_journal_is_postponed_five_times_and_quarantined() -> Resu
 
     assert_eq!(state, RunState::Quarantined, "{why}");
     assert_eq!(why["code"], json!("run-unreadable"), "{why}");
+    assert_eq!(world.attention().await?, Vec::<String>::new());
     assert!((1..10).contains(&takes), "{takes} takes");
     assert_eq!(fault(&world, neighbour.run).await?.0, RunState::Succeeded);
     let view = runs::find(

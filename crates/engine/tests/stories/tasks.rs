@@ -284,7 +284,7 @@ async fn a_claim_that_is_repeated_under_its_name_gets_the_same_tasks() -> Result
     soon(async || {
         let filter = tasks::TaskFilter::default();
         let all = tasks::list(world.engine.cell().every(), world.namespace_id, &filter, 9);
-        Ok((all.await?.len() == 2).then_some(()))
+        Ok((all.await?.items.len() == 2).then_some(()))
     })
     .await?;
     let named = |name: u128| TaskClaim {

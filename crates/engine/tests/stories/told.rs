@@ -95,7 +95,7 @@ async fn a_flow_can_take_the_event_of_failed_runs() -> Result<()> {
     let runs =
         semel_store::runs::list(world.engine.cell().every(), world.namespace_id, &filter, 50)
             .await?;
-    assert_eq!(runs.len(), 2, "the watchman does not watch itself");
+    assert_eq!(runs.items.len(), 2, "the watchman does not watch itself");
     Ok(())
 }
 

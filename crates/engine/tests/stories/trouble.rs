@@ -57,8 +57,9 @@ const WAITING: &str =
 async fn wait_of(world: &World, run: RunId) -> Result<semel_model::WaitId> {
     let wait = soon(async || {
         let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
-        let open =
-            semel_store::waits::list_of_run(cell.of(run), namespace_id, run, false, 1).await?;
+        let open = semel_store::waits::list_of_run(cell.of(run), namespace_id, run, false, None, 1)
+            .await?
+            .items;
         Ok(open.into_iter().next())
     })
     .await?;
@@ -161,7 +162,9 @@ async fn a_doubt_that_an_operator_failed_is_a_doubt_again_when_its_run_is_resume
     let gone = Behaviour::CloseBeforeEffect;
     world.peer.next("/plain/", gone).await?;
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
-    let doubts = effects::list_doubts(world.engine.cell().every(), world.namespace_id, 10).await?;
+    let doubts = effects::list_doubts(world.engine.cell().every(), world.namespace_id, None, 10)
+        .await?
+        .items;
 
     let reason = "not worth it".to_owned();
     let settled = Settlement::Fail { reason };
@@ -180,7 +183,9 @@ async fn a_doubt_that_an_operator_failed_is_a_doubt_again_when_its_run_is_resume
         .await?;
     until(&world, accepted.run, RunState::InDoubt).await?;
     let resent = world.peer.count("/plain/").await?.calls;
-    let again = effects::list_doubts(world.engine.cell().every(), world.namespace_id, 10).await?;
+    let again = effects::list_doubts(world.engine.cell().every(), world.namespace_id, None, 10)
+        .await?
+        .items;
     let settled = Settlement::Happened {
         external_id: None,
         result: Some(serde_json::json!({})),
@@ -215,7 +220,9 @@ async fn a_doubt_after_a_resumed_failure_is_in_the_ledger_and_can_be_settled() -
         .resume(id, accepted.run, "again", "test")
         .await?;
     until(&world, accepted.run, RunState::InDoubt).await?;
-    let doubts = effects::list_doubts(world.engine.cell().every(), id, 10).await?;
+    let doubts = effects::list_doubts(world.engine.cell().every(), id, None, 10)
+        .await?
+        .items;
     let settled = Settlement::Happened {
         external_id: None,
         result: Some(serde_json::json!({})),
@@ -237,7 +244,9 @@ async fn give_up(world: &World) -> Result<(RunId, EffectId)> {
     world.peer.next("/plain/", lost).await?;
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
     let id = world.namespace_id;
-    let doubts = effects::list_doubts(world.engine.cell().every(), id, 10).await?;
+    let doubts = effects::list_doubts(world.engine.cell().every(), id, None, 10)
+        .await?
+        .items;
     let effect = doubts.first().context("a doubt")?.id;
     let reason = "not worth it".to_owned();
     let settled = Settlement::Fail { reason };

@@ -116,9 +116,15 @@ async fn a_wait_that_times_out_fails_its_run_and_refuses_late_callbacks() -> Res
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let token = token(&world, "1").await?;
     let waiting = loop {
-        let open =
-            semel_store::waits::list(world.engine.cell().every(), world.namespace_id, false, 9)
-                .await?;
+        let open = semel_store::waits::list(
+            world.engine.cell().every(),
+            world.namespace_id,
+            false,
+            None,
+            9,
+        )
+        .await?
+        .items;
         if !open.is_empty() {
             break open;
         }

@@ -12,7 +12,7 @@ use semel_engine::{
 use semel_model::run::RunState;
 use semel_model::{SecretText, Span};
 use semel_store::runs::RunSnapshot;
-use semel_store::{Cell, CellOptions, kv, migrate, namespaces};
+use semel_store::{Cell, CellOptions, attention, kv, migrate, namespaces};
 use semel_testkit::{Database, Peer, Proxy, Server};
 use serde_json::Value;
 
@@ -252,6 +252,14 @@ impl World {
         }
         let text = snapshot.result.unwrap_or_else(|| "null".to_owned());
         serde_json::from_str(&text).context("a result is JSON")
+    }
+}
+
+impl World {
+    /// Where the table of what waits for a person differs from the ledger and the records.
+    pub(crate) async fn attention(&self) -> Result<Vec<String>> {
+        let cell = self.engine.cell().every();
+        Ok(attention::list_differences(cell).await?)
     }
 }
 

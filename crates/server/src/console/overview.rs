@@ -79,7 +79,7 @@ async fn list<T: serde::de::DeserializeOwned>(
 }
 
 async fn waiting(visit: &Visit) -> Result<Vec<Waiting>, ApiError> {
-    let doubts: Page<Effect> = visit.get("/v1/doubts").await?;
+    let doubts = list::<Effect>(visit, "/v1/doubts").await?;
     let approvals = list::<Approval>(visit, "/v1/approvals").await?;
     let review = list::<Run>(visit, "/v1/runs?state=needs_review").await?;
     let quarantined = list::<Run>(visit, "/v1/runs?state=quarantined").await?;
@@ -100,7 +100,7 @@ async fn waiting(visit: &Visit) -> Result<Vec<Waiting>, ApiError> {
     let mut all = vec![
         entry(
             "/doubts",
-            doubts.items.iter().map(|it| it.intended_at).collect(),
+            doubts.iter().map(|it| it.intended_at).collect(),
             ["effect in doubt", "effects in doubt"],
             ("doubt", "◆"),
         ),

@@ -11,6 +11,7 @@ use semel_store::{claims, effects, runs};
 use super::view;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::cursor;
 use crate::error::ApiError;
 use crate::query::{page_size, read_key};
 
@@ -23,19 +24,21 @@ pub(super) async fn of_external_id(
 ) -> Result<Page<Effect>, ApiError> {
     let (cell, namespace_id) = (app.cell(), caller.namespace_id);
     let limit = page_size(filter.limit);
+    let before = cursor::read(filter.cursor.as_deref())?;
+    let (every, state) = (cell.every(), filter.state);
     let found =
-        effects::list_of_external_id(cell.every(), namespace_id, external_id, filter.state, limit)
+        effects::list_of_external_id(every, namespace_id, external_id, state, before, limit)
             .await?;
-    let ids: Vec<RunId> = found.iter().map(|effect| effect.run).collect();
+    let ids: Vec<RunId> = found.items.iter().map(|effect| effect.run).collect();
     let known = runs::find_many(cell.every(), namespace_id, &ids).await?;
     let sources: BTreeMap<RunId, Source> = known.iter().map(|run| (run.id, source(run))).collect();
-    let items = found.iter().map(|effect| Effect {
+    let items = found.items.iter().map(|effect| Effect {
         source: sources.get(&effect.run).cloned(),
         ..view(effect)
     });
     Ok(Page {
         items: items.collect(),
-        next: None,
+        next: found.next.map(cursor::write_position),
     })
 }
 

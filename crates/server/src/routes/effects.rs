@@ -1,11 +1,10 @@
 //! Routes about effects, doubts, and deliveries that started no run.
 
 use semel_api::Code;
-use semel_api::schema::{FlowName, RunId};
 use semel_api::types::{
-    AcceptAsNew, Amend, Amended, DecidedHeld, Duplicate, Effect, EffectFilter, EffectReason,
-    EffectReopened, GroupedDoubts, HeldReason, RefusedDelivery, RefusedFilter, Settle, SettleGroup,
-    Settled,
+    AcceptAsNew, Amend, Amended, DecidedHeld, DoubtFilter, Duplicate, DuplicateFilter, Effect,
+    EffectFilter, EffectReason, EffectReopened, GroupedDoubts, HeldReason, RefusedDelivery,
+    RefusedFilter, Settle, SettleGroup, Settled,
 };
 use semel_model::Right::{Operate, Override, Read, Redo, Settle as MaySettle};
 
@@ -69,6 +68,7 @@ fn doubts() -> Routes {
     Routes::default()
         .get("/doubts", Read, effects::list_doubts)
         .op("list_doubts", "List effects in doubt, oldest first.")
+        .query::<DoubtFilter>()
         .page::<Effect>()
         .post("/doubts/settle", MaySettle, effects::settle_group)
         .op(
@@ -97,15 +97,7 @@ fn stopping() -> Routes {
     Routes::default()
         .get("/duplicates", Read, duplicates::list)
         .op("list_duplicates", "List stopped deliveries, latest first.")
-        .param::<RunId>("run", "Only those that this run answered.")
-        .param::<String>("key", "Only those of this key.")
-        .param::<bool>("held", "Only what is held and not decided.")
-        .param::<FlowName>("flow", "Only those of this flow; together with `held`.")
-        .param::<bool>(
-            "without_payloads",
-            "Leave payloads out, where neither `run` nor `key` is given.",
-        )
-        .param::<u16>("limit", "The most of the list.")
+        .query::<DuplicateFilter>()
         .page::<Duplicate>()
         .fails(&[Code::KeyInvalid])
         // What was held may be a replay: a run of its own passes over that safeguard.

@@ -1,12 +1,11 @@
 //! Routes for programs and people outside: tasks, named effects and approvals.
 
 use semel_api::Code;
-use semel_api::schema::RunId;
 use semel_api::types::{
-    AnsweredTask, Approval, BeginOnce, BegunOnce, ClaimTasks, ClaimedTasks, CompleteTask, Decide,
-    DecidedApproval, FailOnce, FailTask, FinishOnce, GetOnce, HeartbeatOnce, OnceEffect,
-    OnceFilter, RedoOnce, RenewTask, RenewedOnce, RenewedTask, ReportedOnce, SettleOnce, Task,
-    TaskFilter,
+    AnsweredTask, Approval, ApprovalFilter, BeginOnce, BegunOnce, ClaimTasks, ClaimedTasks,
+    CompleteTask, Decide, DecidedApproval, FailOnce, FailTask, FinishOnce, GetOnce, HeartbeatOnce,
+    OnceEffect, OnceFilter, RedoOnce, RenewTask, RenewedOnce, RenewedTask, ReportedOnce,
+    SettleOnce, Task, TaskFilter,
 };
 use semel_model::Right::{Approve, Once, Read, Redo, Settle, Work};
 
@@ -118,9 +117,7 @@ fn deciding() -> Routes {
     Routes::default()
         .get("/approvals", Read, approvals::list)
         .op("list_approvals", "List open approvals, or all.")
-        .param::<RunId>("run", "Only those of this run.")
-        .param::<bool>("all", "Ended ones too.")
-        .param::<u16>("limit", "The most of the list.")
+        .query::<ApprovalFilter>()
         .page::<Approval>()
         .get("/approvals/{approval}", Read, approvals::show)
         .op("get_approval", "Show an approval.")

@@ -1,11 +1,11 @@
 //! Routes about keys, entries, resources, waits, connections and secrets.
 
 use semel_api::Code;
-use semel_api::schema::{RunId, Span};
+use semel_api::schema::Span;
 use semel_api::types::{
     Called, CompleteWait, Connection, DeletedConnection, DeletedSecret, DropKey, Dropped, Entry,
     EntryFilter, FoundKey, KeptConnection, KeyAudit, KeyFilter, KeyInfo, PutConnection, Resource,
-    ResourceFilter, Rotated, Secret, SecretSet, SetSecret, Tried, UploadResource, Wait,
+    ResourceFilter, Rotated, Secret, SecretSet, SetSecret, Tried, UploadResource, Wait, WaitFilter,
 };
 use semel_model::Right::{Connect, Operate, Payload, Read, Secret as MaySetSecret, Start};
 
@@ -102,9 +102,7 @@ fn resources_and_waits() -> Routes {
         .fails(&[Code::ResourceNotFound, Code::ResourcesUnavailable])
         .get("/waits", Read, waits::list)
         .op("list_waits", "List open waits, or all.")
-        .param::<RunId>("run", "Only those of this run.")
-        .param::<bool>("all", "Ended ones too.")
-        .param::<u16>("limit", "The most of the list.")
+        .query::<WaitFilter>()
         .page::<Wait>()
         .post("/waits/{wait}/complete", Operate, waits::complete)
         .op("complete_wait", "Complete a wait in place of its callback.")

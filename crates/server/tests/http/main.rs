@@ -24,6 +24,7 @@ mod namespaces;
 mod once;
 mod openapi;
 mod outages;
+mod paging;
 mod payloads;
 mod proofs;
 mod rate_limit;

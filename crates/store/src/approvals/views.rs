@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use super::read_decision;
 use crate::cell::{EveryCell, ReadError, SlotCell};
-use crate::pool::PooledClient;
+use crate::listed::{Listed, NEWEST, Position};
 
 /// The columns that [`read_view`] reads.
 macro_rules! select {
@@ -28,21 +28,33 @@ macro_rules! select {
     };
 }
 
-const LIST: &str = select!(
-    "
-     WHERE a.namespace_id = $1
-       AND ($2::uuid IS NULL OR a.run_id = $2)
-       AND ($3 OR a.state = 'open')
-     ORDER BY a.opened_at DESC
+macro_rules! listed {
+    ($condition:literal) => {
+        concat!(
+            select!(
+                "
+     WHERE a.namespace_id = $1 AND (a.opened_at, a.id) < ($2, $3)"
+            ),
+            $condition,
+            "
+     ORDER BY a.opened_at DESC, a.id DESC
      LIMIT $4"
-);
+        )
+    };
+}
+
+const ALL: &str = listed!("");
+const OPEN: &str = listed!(" AND a.state = 'open'");
+const ALL_OF_RUN: &str = listed!(" AND a.id BETWEEN $5 AND $6 AND a.run_id = $7");
+const OPEN_OF_RUN: &str =
+    listed!(" AND a.id BETWEEN $5 AND $6 AND a.run_id = $7 AND a.state = 'open'");
 
 const FIND: &str = select!(
     "
      WHERE a.id = $1 AND ($2::int4 IS NULL OR a.namespace_id = $2)"
 );
 
-pub(crate) const STATEMENTS: &[&str] = &[LIST, FIND];
+pub(crate) const STATEMENTS: &[&str] = &[ALL, OPEN, ALL_OF_RUN, OPEN_OF_RUN, FIND];
 
 /// An approval as the API shows it.
 #[derive(Clone, Debug)]
@@ -92,9 +104,15 @@ pub async fn list(
     cell: EveryCell<'_>,
     namespace_id: i32,
     ended: bool,
+    before: Option<Position>,
     limit: u16,
-) -> Result<Vec<ApprovalView>, ReadError> {
-    read_views(&cell.reader().await?, namespace_id, None, ended, limit).await
+) -> Result<Listed<ApprovalView>, ReadError> {
+    let text = if ended { ALL } else { OPEN };
+    let (at, id) = before.unwrap_or(NEWEST);
+    let most = i64::from(limit);
+    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &at, &id, &most];
+    let rows = cell.reader().await?.query(text, &values).await?;
+    Ok(Listed::read(&rows, limit, read_view, position))
 }
 
 /// Lists the approvals of a run, newest first; only open ones unless `ended` asks for all.
@@ -103,23 +121,21 @@ pub async fn list_of_run(
     namespace_id: i32,
     run: RunId,
     ended: bool,
+    before: Option<Position>,
     limit: u16,
-) -> Result<Vec<ApprovalView>, ReadError> {
-    read_views(&cell.reader().await?, namespace_id, Some(run), ended, limit).await
+) -> Result<Listed<ApprovalView>, ReadError> {
+    let text = if ended { ALL_OF_RUN } else { OPEN_OF_RUN };
+    let (at, id) = before.unwrap_or(NEWEST);
+    let most = i64::from(limit);
+    let (low, high) = run.wait_range();
+    let values: [&(dyn ToSql + Sync); 7] =
+        [&namespace_id, &at, &id, &most, &low, &high, run.as_uuid()];
+    let rows = cell.reader().await?.query(text, &values).await?;
+    Ok(Listed::read(&rows, limit, read_view, position))
 }
 
-async fn read_views(
-    client: &PooledClient,
-    namespace_id: i32,
-    run: Option<RunId>,
-    ended: bool,
-    limit: u16,
-) -> Result<Vec<ApprovalView>, ReadError> {
-    let run = run.map(|run| *run.as_uuid());
-    let limit = i64::from(limit);
-    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &run, &ended, &limit];
-    let rows = client.query(LIST, &values).await?;
-    Ok(rows.iter().map(read_view).collect())
+fn position(approval: &ApprovalView) -> Position {
+    (approval.opened_at, *approval.wait.as_uuid())
 }
 
 /// Looks one approval up.

@@ -22,6 +22,12 @@ const PEOPLE_SESSION: &str = "
     SET jit = off; SET statement_timeout = '15s'; SET idle_in_transaction_session_timeout = '10s';
     SET lock_timeout = '1s'; SET default_transaction_read_only = on;";
 
+/// Settings of the sessions that list for requests. A list that takes long is given up, and none
+/// scans a table while an index leads to its rows, whatever PostgreSQL last analysed.
+pub(crate) const LIST_SESSION: &str = "
+    SET jit = off; SET statement_timeout = '2s'; SET idle_in_transaction_session_timeout = '10s';
+    SET lock_timeout = '1s'; SET default_transaction_read_only = on; SET enable_seqscan = off;";
+
 /// What a session is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Session {
@@ -31,6 +37,8 @@ pub(crate) enum Session {
     Engine,
     /// One of the pool that serves requests, which can only read.
     People,
+    /// One of the pool that lists for requests, which can only read.
+    List,
 }
 
 /// How to reach the server.
@@ -83,6 +91,7 @@ impl Connector {
             Session::Writer => WRITER_SESSION,
             Session::Engine => ENGINE_SESSION,
             Session::People => PEOPLE_SESSION,
+            Session::List => LIST_SESSION,
         };
         match self.accept_unsafe {
             true => settings.to_owned(),

@@ -88,7 +88,7 @@ impl HomeCell<'_> {
 
 impl<'a> EveryCell<'a> {
     pub(crate) async fn reader(self) -> Result<PooledClient, ReadError> {
-        self.cell.reader().await
+        self.cell.lister().await
     }
 
     /// The databases, for what is done in each by itself.

@@ -14,8 +14,8 @@ use super::{LeaseChange, Transition, WaitChange};
 use crate::gate_exits::GateExit;
 use crate::runs::Stage;
 use crate::{
-    alerts, approvals, audit, claims, effects, event_waits, gate_exits, kv, named_effects, outbox,
-    tasks,
+    alerts, approvals, attention, audit, claims, effects, event_waits, gate_exits, kv,
+    named_effects, outbox, tasks,
 };
 
 /// Which run each transition moves, under which lease, and what happens to the lease.
@@ -83,6 +83,7 @@ pub(super) struct Columns<'a> {
     pub(super) records: Records<'a>,
     pub(super) sets: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
+    pub(super) attention: attention::Rows,
     pub(super) alerts: alerts::Rows<'a>,
     pub(super) gate_exits: gate_exits::Rows,
     pub(super) notices: named_effects::NoticeRows<'a>,
@@ -117,6 +118,7 @@ pub(super) struct OpenedWaits<'a> {
     pub(super) runs: Vec<Uuid>,
     pub(super) steps: Vec<&'a str>,
     pub(super) untils: Vec<Option<Timestamp>>,
+    pub(super) namespaces: Vec<i32>,
 }
 
 #[derive(Default)]
@@ -159,6 +161,7 @@ impl<'a> Columns<'a> {
                 kv::Rows::default()
             },
             emitted: outbox::Rows::default(),
+            attention: attention::Rows::default(),
             alerts: alerts::Rows::default(),
             gate_exits: gate_exits::Rows::default(),
             notices: named_effects::NoticeRows::default(),
@@ -183,6 +186,7 @@ impl<'a> Columns<'a> {
             };
             rows.push(item, change, made);
         }
+        self.attention.push(item);
         for change in &item.waits {
             self.add_wait(item, change);
         }
@@ -260,6 +264,7 @@ impl<'a> Columns<'a> {
                 self.opened.runs.push(*item.run.as_uuid());
                 self.opened.steps.push(step);
                 self.opened.untils.push(*until);
+                self.opened.namespaces.push(item.namespace_id);
             }
             WaitChange::Defer { wait, until } => {
                 self.deferred.ids.push(*wait.as_uuid());

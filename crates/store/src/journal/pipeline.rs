@@ -17,8 +17,8 @@ use super::columns::{Columns, Moves, OpenedWaits, Records};
 use super::{LOCK, LOCK_ROWS, Transition};
 use crate::writer::connection::PreparedClient;
 use crate::{
-    alerts, approvals, audit, child_runs, claims, event_waits, gate_exits, kv, late_responses,
-    locks, named_effects, outbox, pauses, tasks, waits,
+    alerts, approvals, attention, audit, child_runs, claims, event_waits, gate_exits, kv,
+    late_responses, locks, named_effects, outbox, pauses, tasks, waits,
 };
 
 // Crosses slots (V1): entries of `kv` and locks change in the commit of a run of another slot. With a
@@ -44,6 +44,8 @@ pub(super) const EXTRA_STATEMENTS: &[&str] = &[
     locks::TAKE,
     locks::RELEASE,
     outbox::EMIT,
+    attention::OF_EFFECTS,
+    attention::OF_RUNS,
     alerts::RAISE,
     gate_exits::NOTE,
     named_effects::NOTE,
@@ -106,9 +108,10 @@ impl<'a> Pipeline<'a> {
             runs,
             steps,
             untils,
+            namespaces,
         } = &columns.opened;
         if !ids.is_empty() {
-            self.send(waits::OPEN, vec![ids, runs, steps, untils]);
+            self.send(waits::OPEN, vec![ids, runs, steps, untils, namespaces]);
             self.send(waits::WAKE_EARLY, vec![ids]);
         }
         if columns.elapsed_count > 0 {
@@ -138,6 +141,12 @@ impl<'a> Pipeline<'a> {
         }
         if let Some(values) = columns.emitted.values() {
             self.send(outbox::EMIT, values);
+        }
+        if let Some(values) = columns.attention.of_effects() {
+            self.send(attention::OF_EFFECTS, values);
+        }
+        if let Some(values) = columns.attention.of_runs() {
+            self.send(attention::OF_RUNS, values);
         }
         if let Some(values) = columns.alerts.values() {
             self.send(alerts::RAISE, values);

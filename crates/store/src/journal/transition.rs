@@ -9,6 +9,7 @@ use semel_model::{EffectId, GateId, Guard, RunId, SessionId, WaitId, effect};
 use super::Events;
 use crate::alerts::RaisedAlert;
 use crate::approvals::ApprovalChange;
+use crate::attention;
 use crate::audit::AuditEntry;
 use crate::claims::NextRun;
 use crate::event_waits::Topic;
@@ -93,6 +94,7 @@ impl Transition {
             || !self.alerts.is_empty();
         parks
             || tells
+            || attention::concerns(self)
             || !self.waits.is_empty()
             || self.ends_child()
             || self.next_run.is_some()
@@ -145,6 +147,8 @@ pub struct EffectChange {
     pub first: bool,
     /// Whether an earlier run of the key may have left a row of it.
     pub follows: bool,
+    /// Whether the ledger has it in doubt before this.
+    pub was_in_doubt: bool,
     /// The destination's identity for what was made.
     pub external_id: Option<String>,
     /// What was seen, if it did not simply succeed.
@@ -193,6 +197,8 @@ pub struct RecordChange {
     pub result: Option<String>,
     /// Its fault, as JSON text.
     pub fault: Option<String>,
+    /// Whether the run was stopped until an operator acts before this.
+    pub was_stopped: bool,
 }
 
 /// The result of a transition.

@@ -14,6 +14,7 @@ use super::load::load;
 use super::returned::give_back;
 use super::{Taken, Taker};
 use crate::alerts::raise;
+use crate::attention;
 use crate::cell::{ReadError, SlotCell};
 use crate::journal::to_text;
 
@@ -68,7 +69,9 @@ pub(super) const QUARANTINE: &str = concat!(
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
         SELECT p.partition_date, p.run_id, p.seq, p.epoch, t.now, $5::text::json
           FROM stopped p, present t
-            ON CONFLICT DO NOTHING),
+            ON CONFLICT DO NOTHING)",
+    attention::quarantined!(),
+    ",
     raised AS (
         ",
     raise!(

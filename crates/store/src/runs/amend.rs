@@ -6,13 +6,15 @@ use semel_model::storable::indexed;
 use semel_model::{EffectId, RunId, Span};
 
 use super::reopen::REOPEN;
+use crate::attention;
 use crate::audit::{self, AuditEntry};
 use crate::cell::{ReadError, SlotCell};
 use crate::journal::to_text;
 use crate::named_effects::{NOTE, NameNotice, NoticeOrigin, NoticeRows};
 
 /// The part of [`REOPEN`] for a run that is stopped and that no worker holds.
-pub(super) const UNPARK: &str = "
+pub(super) const UNPARK: &str = concat!(
+    "
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     freed AS (
         UPDATE queue q
@@ -27,8 +29,11 @@ pub(super) const UNPARK: &str = "
          WHERE r.id = f.run_id),
     written AS (
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
-        SELECT f.partition_date, f.run_id, f.seq, f.epoch, p.now, $2::text::json FROM freed f, present p)
-    SELECT count(*) FROM freed";
+        SELECT f.partition_date, f.run_id, f.seq, f.epoch, p.now, $2::text::json FROM freed f, present p)",
+    attention::freed!(),
+    "
+    SELECT count(*) FROM freed"
+);
 
 /// A done effect stays done; the name that the destination has for it may have been recorded
 /// wrongly. Nothing happens if the journal has grown since it was read.

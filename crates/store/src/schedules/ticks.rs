@@ -12,7 +12,7 @@ use crate::cell::{EveryCell, ReadError, SlotCell};
 pub(super) const TICKS: &str = "
     SELECT nominal, verdict::text, last, instants, reason, run_id, fired_by, decided_at
       FROM ticks
-     WHERE schedule_id = $1 AND ($2::timestamptz IS NULL OR nominal < $2)
+     WHERE schedule_id = $1 AND nominal < $2
      ORDER BY nominal DESC, verdict
      LIMIT $3";
 
@@ -64,7 +64,10 @@ pub async fn list_ticks(
 ) -> Result<Vec<TickView>, ReadError> {
     let client = cell.reader().await?;
     let rows = client
-        .query(TICKS, &[id.as_uuid(), &before, &limit])
+        .query(
+            TICKS,
+            &[id.as_uuid(), &before.unwrap_or(Timestamp::MAX), &limit],
+        )
         .await?;
     Ok(rows.iter().map(|row| read_tick(row, 0)).collect())
 }

@@ -5,21 +5,61 @@ use semel_model::task::TaskState;
 use semel_model::{EffectId, RunId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 
 use super::read_state;
 use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::listed::{Listed, NEWEST, Position, SEARCH_MAX, searched};
 
-const LIST: &str = "
+/// The columns that [`read_view`] reads, of the tasks that a condition names.
+macro_rules! listed {
+    ($condition:literal) => {
+        concat!(
+            "
     SELECT t.id, t.run_id, t.queue, t.step, t.state::text, t.attempt, t.worker, t.opened_at,
            t.lease_until, t.until, t.ended_at, t.input::text, t.answer::text
       FROM tasks t
-     WHERE t.namespace_id = $1
-       AND ($2::text IS NULL OR t.queue = $2)
-       AND ($3::uuid IS NULL OR t.run_id = $3)
-       AND ($4::text IS NULL OR t.state::text = $4)
-       AND ($5 OR t.state IN ('open', 'held', 'lost'))
-     ORDER BY t.opened_at DESC
-     LIMIT $6";
+     WHERE t.namespace_id = $1 AND (t.opened_at, t.id) < ($2, $3)",
+            $condition,
+            "
+     ORDER BY t.opened_at DESC, t.id DESC
+     LIMIT $4"
+        )
+    };
+}
+
+macro_rules! search {
+    ($filter:literal) => {
+        searched!(
+            "
+        SELECT t.id, t.opened_at AS at, t.state, t.queue
+          FROM tasks t
+         WHERE t.namespace_id = $1 AND (t.opened_at, t.id) < ($2, $3)
+         ORDER BY t.opened_at DESC, t.id DESC
+         LIMIT $6",
+            concat!(
+                "
+             SELECT t.id, t.run_id, t.queue, t.step, t.state::text AS state, t.attempt, t.worker,
+                    t.opened_at, t.lease_until, t.until, t.ended_at, t.input::text AS input,
+                    t.answer::text AS answer
+               FROM scanned s
+               JOIN tasks t ON t.id = s.id
+              WHERE s.state::text = ANY ($5)",
+                $filter
+            ),
+            "$4"
+        )
+    };
+}
+
+const ALL: &str = listed!("");
+const OF_RUN: &str =
+    listed!(" AND t.id BETWEEN $6 AND $7 AND t.run_id = $8 AND t.state::text = ANY ($5)");
+const OF_RUN_AND_QUEUE: &str = listed!(
+    " AND t.id BETWEEN $6 AND $7 AND t.run_id = $8 AND t.state::text = ANY ($5) AND t.queue = $9"
+);
+const SEARCH: &str = search!("");
+const SEARCH_OF_QUEUE: &str = search!(" AND s.queue = $7");
 
 const FIND: &str = "
     SELECT t.id, t.run_id, t.queue, t.step, t.state::text, t.attempt, t.worker, t.opened_at,
@@ -27,7 +67,8 @@ const FIND: &str = "
       FROM tasks t
      WHERE t.namespace_id = $1 AND t.id = $2";
 
-pub(crate) const STATEMENTS: &[&str] = &[LIST, FIND];
+pub(crate) const STATEMENTS: &[&str] =
+    &[ALL, OF_RUN, OF_RUN_AND_QUEUE, SEARCH, SEARCH_OF_QUEUE, FIND];
 
 /// A task as the API shows it.
 #[derive(Clone, Debug)]
@@ -71,6 +112,8 @@ pub struct TaskFilter {
     pub state: Option<TaskState>,
     /// Ended ones too.
     pub all: bool,
+    /// Only behind this position, for the next page.
+    pub before: Option<Position>,
 }
 
 /// Lists tasks, newest first; only those that are not over unless the filter asks for more.
@@ -79,17 +122,46 @@ pub async fn list(
     namespace_id: i32,
     filter: &TaskFilter,
     limit: u16,
-) -> Result<Vec<TaskView>, ReadError> {
+) -> Result<Listed<TaskView>, ReadError> {
+    let (at, id) = filter.before.unwrap_or(NEWEST);
+    let most = i64::from(limit);
+    let states: Vec<&str> = match (filter.state, filter.all) {
+        (Some(state), _) => vec![state.as_str()],
+        (None, true) => TaskState::ALL.iter().map(|it| it.as_str()).collect(),
+        (None, false) => UNFINISHED.iter().map(|it| it.as_str()).collect(),
+    };
+    let (low, high) = filter.run.map_or(NO_RANGE, |run| run.key_range());
     let run = filter.run.map(|run| *run.as_uuid());
-    let state = filter.state.map(TaskState::as_str);
-    let all = filter.all || state.is_some();
-    let limit = i64::from(limit);
-    let client = cell.reader().await?;
-    let values: [&(dyn ToSql + Sync); 6] =
-        [&namespace_id, &filter.queue, &run, &state, &all, &limit];
-    let rows = client.query(LIST, &values).await?;
-    Ok(rows.iter().map(read_view).collect())
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &at, &id, &most];
+    let text = match (&run, &filter.queue) {
+        (Some(run), queue) => {
+            values.extend([&states as &(dyn ToSql + Sync), &low, &high, run]);
+            queue.as_ref().map_or(OF_RUN, |_| OF_RUN_AND_QUEUE)
+        }
+        (None, None) if states.len() == TaskState::ALL.len() => ALL,
+        (None, queue) => {
+            values.extend([&states as &(dyn ToSql + Sync), &SEARCH_MAX]);
+            queue.as_ref().map_or(SEARCH, |_| SEARCH_OF_QUEUE)
+        }
+    };
+    if let Some(queue) = &filter.queue {
+        values.push(queue);
+    }
+    let rows = cell.reader().await?.query(text, &values).await?;
+    let position = |task: &TaskView| (task.opened_at, *task.task.as_uuid());
+    Ok(match text {
+        SEARCH | SEARCH_OF_QUEUE => {
+            Listed::read_searched(&rows, limit, SEARCH_MAX, read_view, position)
+        }
+        _ => Listed::read(&rows, limit, read_view, position),
+    })
 }
+
+/// The states of tasks that are not over.
+const UNFINISHED: [TaskState; 3] = [TaskState::Open, TaskState::Held, TaskState::Lost];
+
+/// Of no run.
+const NO_RANGE: (Uuid, Uuid) = (Uuid::nil(), Uuid::nil());
 
 /// Looks one task up.
 pub async fn find(

@@ -10,18 +10,44 @@ use tokio_postgres::types::ToSql;
 
 use super::read_state;
 use crate::cell::{EveryCell, ReadError, SlotCell};
-use crate::pool::PooledClient;
+use crate::listed::{Listed, NEWEST, Position, SEARCH_MAX, searched};
 
-pub(super) const LIST: &str = "
+macro_rules! listed {
+    ($condition:literal) => {
+        concat!(
+            "
     SELECT w.id, w.run_id, w.step, w.state::text, w.opened_at, w.until, w.ended_at, w.payload
       FROM waits w
-      JOIN runs r ON r.id = w.run_id
-     WHERE r.namespace_id = $1
-       AND ($2::uuid IS NULL OR w.run_id = $2)
-       AND ($3 OR w.state = 'open')
-       AND w.opened_at IS NOT NULL
-     ORDER BY w.opened_at DESC
-     LIMIT $4";
+     WHERE w.namespace_id = $1 AND w.opened_at IS NOT NULL AND (w.opened_at, w.id) < ($2, $3)",
+            $condition,
+            "
+     ORDER BY w.opened_at DESC, w.id DESC
+     LIMIT $4"
+        )
+    };
+}
+
+const ALL: &str = listed!("");
+const ALL_OF_RUN: &str = listed!(" AND w.run_id = $5");
+const OPEN_OF_RUN: &str = listed!(" AND w.run_id = $5 AND w.state = 'open'");
+
+const SEARCH_OPEN: &str = searched!(
+    "
+        SELECT w.id, w.opened_at AS at, w.state
+          FROM waits w
+         WHERE w.namespace_id = $1 AND w.opened_at IS NOT NULL AND (w.opened_at, w.id) < ($2, $3)
+         ORDER BY w.opened_at DESC, w.id DESC
+         LIMIT $5",
+    "
+             SELECT w.id, w.run_id, w.step, w.state::text AS state, w.opened_at, w.until, w.ended_at,
+                    w.payload
+               FROM scanned s
+               JOIN waits w ON w.id = s.id
+              WHERE s.state = 'open'",
+    "$4"
+);
+
+pub(super) const STATEMENTS: &[&str] = &[ALL, ALL_OF_RUN, OPEN_OF_RUN, SEARCH_OPEN];
 
 pub(super) const FIND: &str = "
     SELECT w.id, w.run_id, w.step, w.state::text, w.opened_at, w.until, w.ended_at, w.payload
@@ -64,9 +90,21 @@ pub async fn list(
     cell: EveryCell<'_>,
     namespace_id: i32,
     ended: bool,
+    before: Option<Position>,
     limit: u16,
-) -> Result<Vec<WaitView>, ReadError> {
-    read_views(&cell.reader().await?, namespace_id, None, ended, limit).await
+) -> Result<Listed<WaitView>, ReadError> {
+    let (at, id) = before.unwrap_or(NEWEST);
+    let most = i64::from(limit);
+    let client = cell.reader().await?;
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &at, &id, &most];
+    if ended {
+        let rows = client.query(ALL, &values).await?;
+        return Ok(Listed::read(&rows, limit, read_view, position));
+    }
+    values.push(&SEARCH_MAX);
+    let rows = client.query(SEARCH_OPEN, &values).await?;
+    let read = Listed::read_searched(&rows, limit, SEARCH_MAX, read_view, position);
+    Ok(read)
 }
 
 /// Lists the waits of a run, newest first; only open ones unless `ended` asks for all.
@@ -75,9 +113,21 @@ pub async fn list_of_run(
     namespace_id: i32,
     run: RunId,
     ended: bool,
+    before: Option<Position>,
     limit: u16,
-) -> Result<Vec<WaitView>, ReadError> {
-    read_views(&cell.reader().await?, namespace_id, Some(run), ended, limit).await
+) -> Result<Listed<WaitView>, ReadError> {
+    let text = if ended { ALL_OF_RUN } else { OPEN_OF_RUN };
+    let (at, id) = before.unwrap_or(NEWEST);
+    let most = i64::from(limit);
+    let values: [&(dyn ToSql + Sync); 5] = [&namespace_id, &at, &id, &most, run.as_uuid()];
+    let rows = cell.reader().await?.query(text, &values).await?;
+    Ok(Listed::read(&rows, limit, read_view, position))
+}
+
+/// Only waits that opened are listed.
+fn position(wait: &WaitView) -> Position {
+    let opened_at = wait.opened_at.unwrap_or(Timestamp::UNIX_EPOCH);
+    (opened_at, *wait.id.as_uuid())
 }
 
 /// Lists the open waits for an event that one of these values tells from others, newest first.
@@ -91,21 +141,6 @@ pub async fn list_of_event_values(
     let texts: Vec<String> = texts.map(|text| indexed(&text).into_owned()).collect();
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &texts, &i64::from(limit)];
     let rows = cell.reader().await?.query(LIST_OF_VALUE, &values).await?;
-    Ok(rows.iter().map(read_view).collect())
-}
-
-async fn read_views(
-    client: &PooledClient,
-    namespace_id: i32,
-    run: Option<RunId>,
-    ended: bool,
-    limit: u16,
-) -> Result<Vec<WaitView>, ReadError> {
-    let run = run.map(|run| *run.as_uuid());
-    let limit = i64::from(limit);
-    let rows = client
-        .query(LIST, &[&namespace_id, &run, &ended, &limit])
-        .await?;
     Ok(rows.iter().map(read_view).collect())
 }
 

@@ -46,7 +46,7 @@ async fn a_duplicate_is_on_disk_before_its_answer() -> Result<()> {
 
     assert!(told.is_err(), "no caller may have an answer yet: {told:?}");
     assert!(at_last.is_ok(), "{at_last:?}");
-    let kept = duplicates::list(world.cell.every(), 1, 10, true).await?;
+    let kept = duplicates::list(world.cell.every(), 1, None, 10, true).await?;
     assert_eq!(kept.len(), 1);
     assert_eq!(kept[0].count, 1);
     Ok(())
@@ -70,7 +70,7 @@ async fn the_first_payloads_are_kept_and_the_others_counted() -> Result<()> {
     }
     tally.flush().await?;
 
-    let kept = duplicates::list(world.cell.every(), 1, 100, true).await?;
+    let kept = duplicates::list(world.cell.every(), 1, None, 100, true).await?;
     let (whole, counted): (Vec<_>, Vec<_>) = kept.iter().partition(|row| row.payload.is_some());
     assert_eq!((whole.len(), counted.len()), (PAYLOADS_MAX, 1), "{kept:?}");
     let all: i64 = kept.iter().map(|row| row.count).sum();

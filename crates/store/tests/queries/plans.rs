@@ -16,6 +16,7 @@ use look::{Explained, Session};
 /// The modules whose statements are made for runs, deliveries and workers, and in which sessions.
 const HOT: &[(&str, &[Session])] = &[
     ("approvals", &[Session::Writer]),
+    ("attention", &[Session::Writer]),
     ("broadcasts", &[Session::Reader]),
     ("claims", &[Session::Writer]),
     ("gate_exits", &[Session::Writer, Session::Reader]),
@@ -41,6 +42,16 @@ const COLD: &[(&str, &str, &str)] = &[
         "approvals",
         "FROM approvals a\n",
         "a list or a page for people",
+    ),
+    (
+        "attention",
+        "FROM effects WHERE state = 'in_doubt'",
+        "a comparison of everything, for tests",
+    ),
+    (
+        "attention",
+        "SELECT count(*) FROM",
+        "a figure for people, every few seconds",
     ),
     (
         "gate_exits",
@@ -90,7 +101,12 @@ const COLD: &[(&str, &str, &str)] = &[
         "DELETE FROM object_versions",
         "retention, every half minute",
     ),
-    ("waits", "JOIN runs r", "a list for people"),
+    (
+        "waits",
+        "FROM waits w\n      JOIN runs r",
+        "a look-up for people",
+    ),
+    ("waits", "w.opened_at IS NOT NULL", "a list for people"),
 ];
 
 /// What a plan may do all the same: (module, words of the statement, words of the finding, reason).
@@ -171,8 +187,12 @@ async fn no_hot_statement_reads_more_than_it_needs_in_any_state_of_its_tables() 
     let mut explained = 0;
     for state in fill::STATES {
         fill::bring_to(&client, state).await?;
-        for session in [Session::Reader, Session::Writer] {
-            let plans = Explained::all(&client, session, &hot(session)).await?;
+        for session in [Session::Reader, Session::Writer, Session::List] {
+            let statements = match session {
+                Session::Reader | Session::Writer => hot(session),
+                Session::List => semel_store::list_statements(),
+            };
+            let plans = Explained::all(&client, session, &statements).await?;
             explained += plans.len();
             for plan in &plans {
                 for finding in plan.findings() {

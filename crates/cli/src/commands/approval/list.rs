@@ -1,10 +1,12 @@
 //! `semel approval list`.
 
+use semel_api::types::ApprovalFilter;
 use semel_model::RunId;
 use semel_model::approval::ApprovalState;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
+use crate::paging::{PageArguments, more};
 use crate::remote;
 use crate::views;
 
@@ -17,15 +19,21 @@ pub(crate) struct Arguments {
     /// Include ended ones.
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    page: PageArguments,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let client = remote::client(ctx)?;
-    let page = match arguments.all {
-        true => client.list_all_approvals(arguments.run).await?,
-        false => client.list_approvals(arguments.run).await?,
+    let filter = ApprovalFilter {
+        run: arguments.run,
+        all: arguments.all,
+        limit: arguments.page.limit,
+        cursor: arguments.page.cursor.clone(),
     };
+    let page = client.list_approvals_by(&filter).await?;
     let answer = Answer::done(&page, views::approval::table(&page.items, ctx.style));
+    let answer = more(answer, page.next.as_deref());
     let open = page
         .items
         .iter()

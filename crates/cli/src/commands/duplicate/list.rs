@@ -1,9 +1,11 @@
 //! `semel duplicate list`.
 
+use semel_api::types::{Duplicate, DuplicateFilter, Page};
 use semel_model::{FlowName, RunId};
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
+use crate::paging::{PageArguments, more};
 use crate::remote;
 use crate::views;
 
@@ -25,27 +27,35 @@ pub(crate) struct Arguments {
     /// Only what is held of this flow.
     #[arg(long, requires = "held")]
     flow: Option<FlowName>,
+    #[command(flatten)]
+    page: PageArguments,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
-    if arguments.held {
-        return list_held(ctx, arguments.flow.as_ref()).await;
-    }
-    let client = remote::client(ctx)?;
-    let page = match &arguments.key {
-        Some(key) => client.list_duplicates_of_key(key).await?,
-        None => client.list_duplicates(arguments.run).await?,
+    let filter = DuplicateFilter {
+        run: arguments.run,
+        key: arguments.key.clone(),
+        held: arguments.held,
+        flow: arguments.flow.clone(),
+        without_payloads: false,
+        limit: arguments.page.limit,
+        cursor: arguments.page.cursor.clone(),
     };
+    let page = remote::client(ctx)?.list_duplicates_by(&filter).await?;
+    if arguments.held {
+        return list_held(ctx, &page);
+    }
     let answer = Answer::done(&page, views::duplicate::table(&page.items, ctx.style));
+    let answer = more(answer, page.next.as_deref());
     Ok(match page.items.first() {
         Some(latest) => answer.next(format!("semel duplicate show {}", latest.run)),
         None => answer.note("no duplicate was stopped"),
     })
 }
 
-async fn list_held(ctx: &Context, flow: Option<&FlowName>) -> Result<Answer, Problem> {
-    let page = remote::client(ctx)?.list_held(flow).await?;
-    let answer = Answer::done(&page, views::duplicate::held(&page.items, ctx.style));
+fn list_held(ctx: &Context, page: &Page<Duplicate>) -> Result<Answer, Problem> {
+    let answer = Answer::done(page, views::duplicate::held(&page.items, ctx.style));
+    let answer = more(answer, page.next.as_deref());
     let latest = page.items.first();
     let Some((latest, id)) = latest.and_then(|latest| Some((latest, latest.duplicate?))) else {
         return Ok(answer.note("no delivery is held"));

@@ -6,6 +6,7 @@ use semel_model::task::TaskState;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
+use crate::paging::{PageArguments, more};
 use crate::remote;
 use crate::views;
 
@@ -24,6 +25,8 @@ pub(crate) struct Arguments {
     /// Include ended ones.
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    page: PageArguments,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
@@ -32,10 +35,12 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         run: arguments.run,
         state: arguments.state,
         all: arguments.all,
-        limit: None,
+        limit: arguments.page.limit,
+        cursor: arguments.page.cursor.clone(),
     };
     let page = remote::client(ctx)?.list_tasks(&filter).await?;
     let answer = Answer::done(&page, views::task::table(&page.items, ctx.style));
+    let answer = more(answer, page.next.as_deref());
     let open = page.items.iter().find(|task| task.state == TaskState::Open);
     Ok(match (open, page.items.first()) {
         (Some(task), _) => answer.next(format!("semel worker --queue {} -- COMMAND", task.queue)),

@@ -1,9 +1,11 @@
 //! `semel wait list`.
 
+use semel_api::types::WaitFilter;
 use semel_model::RunId;
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
+use crate::paging::{PageArguments, more};
 use crate::remote;
 use crate::views;
 
@@ -16,16 +18,21 @@ pub(crate) struct Arguments {
     /// Include ended ones.
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    page: PageArguments,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let client = remote::client(ctx)?;
-    let page = if arguments.all {
-        client.list_all_waits(arguments.run).await?
-    } else {
-        client.list_waits(arguments.run).await?
+    let filter = WaitFilter {
+        run: arguments.run,
+        all: arguments.all,
+        limit: arguments.page.limit,
+        cursor: arguments.page.cursor.clone(),
     };
+    let page = client.list_waits_by(&filter).await?;
     let answer = Answer::done(&page, views::effect::waits(&page.items, ctx.style));
+    let answer = more(answer, page.next.as_deref());
     let open = page.items.iter().find(|wait| wait.state == "open");
     Ok(match open {
         Some(wait) => answer.next(format!("semel wait complete {}", wait.id)),

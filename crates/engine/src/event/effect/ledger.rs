@@ -186,7 +186,8 @@ fn noted(before: &Before, now: EffectSnapshot, flow: &Flow, step: &str, note: &s
 
 /// What the ledger says of an effect from now on.
 fn row(before: &Before, now: EffectSnapshot, flow: &Flow, step: &str) -> EffectChange {
-    let has_row = |known: EffectSnapshot| known.effect == now.effect && known.has_row;
+    let known = before.effect;
+    let known = known.filter(|known| known.effect == now.effect && known.has_row);
     EffectChange {
         effect: now.effect,
         step: step.to_owned(),
@@ -194,8 +195,9 @@ fn row(before: &Before, now: EffectSnapshot, flow: &Flow, step: &str) -> EffectC
         guard: now.guard,
         state: now.state,
         attempt: now.attempt,
-        first: !before.effect.is_some_and(has_row),
+        first: known.is_none(),
         follows: false,
+        was_in_doubt: known.is_some_and(|known| known.state == EffectState::InDoubt),
         external_id: None,
         note: None,
     }

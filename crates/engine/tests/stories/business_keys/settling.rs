@@ -49,7 +49,9 @@ pub(super) async fn given_up(world: &World) -> Result<RunId> {
     let (run, doubt) = play(world, "story", FIRST).await?;
     anyhow::ensure!(doubt.state == RunState::InDoubt, "{doubt:?}");
     let cell = world.engine.cell();
-    let doubts = effects::list_doubts(cell.every(), world.namespace_id, 10).await?;
+    let doubts = effects::list_doubts(cell.every(), world.namespace_id, None, 10)
+        .await?
+        .items;
     let fail = Settlement::Fail {
         reason: "gone".to_owned(),
     };

@@ -64,7 +64,9 @@ async fn one_settlement_of_a_doubt_releases_both() -> Result<()> {
     let second = world.deliver_to("story", SECOND).await?.run;
     waits(&world, second).await?;
     let cell = world.engine.cell();
-    let doubts = effects::list_doubts(cell.every(), world.namespace_id, 10).await?;
+    let doubts = effects::list_doubts(cell.every(), world.namespace_id, None, 10)
+        .await?
+        .items;
     let settlement = Settlement::Happened {
         external_id: Some("ch_1".to_owned()),
         result: Some(serde_json::json!({ "id": "ch_1" })),

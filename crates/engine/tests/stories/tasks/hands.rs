@@ -86,8 +86,9 @@ pub(super) async fn until(
         ..tasks::TaskFilter::default()
     };
     soon(async || {
-        let found =
-            tasks::list(world.engine.cell().every(), world.namespace_id, &filter, 1).await?;
+        let found = tasks::list(world.engine.cell().every(), world.namespace_id, &filter, 1)
+            .await?
+            .items;
         Ok(found.into_iter().find(|task| task.state == state))
     })
     .await

@@ -45,8 +45,8 @@ const ENDED: &str = "
     SELECT current_date, id(n), 1, 1, now(), '[]' FROM numbers;
     INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt, intended_at, settled_at)
     SELECT current_date, id(n), id(n), 1, 's', 'http', 'key', 'done', 1, now(), now() FROM numbers;
-    INSERT INTO waits (id, run_id, state, opened_at, ended_at)
-    SELECT id(n), id(n), CASE WHEN n % 10 = 0 THEN 'open' ELSE 'answered' END::wait_state, now(),
+    INSERT INTO waits (id, run_id, namespace_id, state, opened_at, ended_at)
+    SELECT id(n), id(n), 1, CASE WHEN n % 10 = 0 THEN 'open' ELSE 'answered' END::wait_state, now(),
            CASE WHEN n % 10 <> 0 THEN now() END
       FROM numbers;
     INSERT INTO child_runs (parent_id, step, index, run_id, key, state, ended_at)
@@ -62,6 +62,13 @@ const ENDED: &str = "
     SELECT id(n), id(n), 1, 'f', 's',
            CASE WHEN n % 10 = 0 THEN 'open' ELSE 'withdrawn' END::approval_state, '{}', '{}', '{}',
            'd', false, now(), CASE WHEN n % 10 <> 0 THEN now() END FROM fewer;
+    INSERT INTO attention (subject_id, kind, partition_date, namespace_id, run_id, flow_id, step, since,
+                           accepted_at, is_child)
+    SELECT id(n), 'doubt', current_date, 1, id(n), 1, 's', now(), now(), n % 10 = 0 FROM fewer;
+    INSERT INTO duplicates (subject, stopped_by, fingerprint, namespace_id, run_id, verdict, count, first_at,
+                            last_at)
+    SELECT id(n), 'claim', id(n), 1, id(n), CASE WHEN n % 10 = 0 THEN 'held' ELSE 'repeat' END, 1, now(), now()
+      FROM numbers;
     INSERT INTO late_responses (run_id, effect_id, attempt, epoch, response)
     SELECT id(n), id(n), 1, 1, '{}' FROM fewer;
     INSERT INTO kv (slot, namespace_id, entry, value)

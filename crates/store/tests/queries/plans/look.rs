@@ -25,6 +25,8 @@ pub(super) enum Session {
     Reader,
     /// A writer's own.
     Writer,
+    /// A connection of the pool that lists for requests.
+    List,
 }
 
 /// A statement and its plan.
@@ -42,9 +44,12 @@ impl Explained {
         statements: &[(&'static str, &'static str)],
     ) -> Result<Vec<Self>> {
         client.batch_execute("RESET ALL; SET jit = off").await?;
-        if session == Session::Writer {
-            client.batch_execute(semel_store::writer_session()).await?;
-        }
+        let settings = match session {
+            Session::Reader => "",
+            Session::Writer => semel_store::writer_session(),
+            Session::List => semel_store::list_session(),
+        };
+        client.batch_execute(settings).await?;
         client
             .batch_execute("SET plan_cache_mode = force_generic_plan")
             .await?;
@@ -54,6 +59,8 @@ impl Explained {
             let plan = plan.with_context(|| format!("{module}: {text}"))?;
             all.push(Self { module, text, plan });
         }
+        // The next state of the tables is written in the same session.
+        client.batch_execute("RESET ALL").await?;
         Ok(all)
     }
 

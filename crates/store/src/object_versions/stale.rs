@@ -1,0 +1,125 @@
+//! Deliveries that came too late, as the API lists them.
+
+use jiff::Timestamp;
+use semel_model::{ClaimId, Fingerprint, Key};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::cell::{EveryCell, ReadError};
+use crate::duplicates::DuplicatePosition;
+
+/// In the order of duplicates, which they are listed together with.
+macro_rules! listed {
+    ($condition:literal) => {
+        concat!(
+            "
+    SELECT flow, key, object, version, newest, newest_claim, fingerprint, payload, count, first_at,
+           last_at, gate_id, claim_id
+      FROM stale_deliveries
+     WHERE namespace_id = $1 AND (last_at, gate_id, claim_id, 'order') < ($2, $3, $4, $5)",
+            $condition,
+            "
+     ORDER BY last_at DESC, gate_id DESC, claim_id DESC
+     LIMIT $6"
+        )
+    };
+}
+
+pub(super) const ALL: &str = listed!("");
+pub(super) const OF_KEY: &str = listed!(" AND key = $7");
+pub(super) const BEHIND: &str = listed!(" AND newest_claim = $7");
+
+/// A delivery that came too late, as the API shows it.
+#[derive(Clone, Debug)]
+pub struct StaleView {
+    /// The flow.
+    pub flow: String,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// The object.
+    pub object: String,
+    /// Its version.
+    pub version: String,
+    /// The newest version that had been accepted.
+    pub newest: String,
+    /// The claim of the newest.
+    pub newest_claim: ClaimId,
+    /// The payload's fingerprint.
+    pub fingerprint: Fingerprint,
+    /// The payload, as JSON text.
+    pub payload: Option<String>,
+    /// How often it came.
+    pub count: i64,
+    /// When it first came.
+    pub first_at: Timestamp,
+    /// When it last came.
+    pub last_at: Timestamp,
+    gate: Uuid,
+    claim: Uuid,
+}
+
+impl StaleView {
+    /// Its place in a list.
+    pub fn position(&self) -> DuplicatePosition {
+        DuplicatePosition {
+            at: self.last_at,
+            subject: self.gate,
+            fingerprint: self.claim,
+            stopped_by: "order".to_owned(),
+        }
+    }
+}
+
+/// Lists deliveries that came too late, latest first: of a key, or behind a claim, where one is
+/// given.
+pub async fn list_stale(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    (key, newest): (Option<&Key>, Option<ClaimId>),
+    before: Option<&DuplicatePosition>,
+    limit: u16,
+) -> Result<Vec<StaleView>, ReadError> {
+    let key = key.map(Key::as_bytes);
+    let newest = newest.map(|claim| *claim.as_uuid());
+    let limit = i64::from(limit);
+    let before = before.cloned().unwrap_or_default();
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id];
+    values.extend(before.values());
+    values.push(&limit);
+    let text = match (&key, &newest) {
+        (Some(key), _) => {
+            values.push(key);
+            OF_KEY
+        }
+        (None, Some(newest)) => {
+            values.push(newest);
+            BEHIND
+        }
+        (None, None) => ALL,
+    };
+    let rows = cell.reader().await?.query(text, &values).await?;
+    let found = rows.iter().map(read_stale);
+    // A key and a claim together are rare: the claim's are few.
+    Ok(found
+        .filter(|it| newest.is_none_or(|claim| *it.newest_claim.as_uuid() == claim))
+        .collect())
+}
+
+fn read_stale(row: &Row) -> StaleView {
+    StaleView {
+        flow: row.get(0),
+        key: row.get(1),
+        object: row.get(2),
+        version: row.get(3),
+        newest: row.get(4),
+        newest_claim: ClaimId::from_uuid(row.get(5)),
+        fingerprint: Fingerprint::from_uuid(row.get(6)),
+        payload: crate::runs::read_json(row, 7),
+        count: row.get(8),
+        first_at: row.get(9),
+        last_at: row.get(10),
+        gate: row.get(11),
+        claim: row.get(12),
+    }
+}
