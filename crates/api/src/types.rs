@@ -54,7 +54,10 @@ pub use effect::{
     EffectReopened, Late, Sent, Settle, Settled, Source, Verdict,
 };
 pub use find::{Entry, EntryFilter, FoundItem, FoundKey, KeyFilter};
-pub use flow::{Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, Release};
+pub use flow::{
+    DiffFilter, Draft, Flow, FlowDetail, FlowDiff, FlowDifference, GraphFilter, Promote, Promoted,
+    Published, PushFlow, Release,
+};
 pub use held::{
     AcceptAsNew, DecidedHeld, HeldDecision, HeldReason, RefusedDelivery, RefusedFilter,
 };
@@ -68,7 +71,7 @@ pub use problem::{Diagnostic, Problem};
 pub use reconcile::{
     AskReconcile, AskedReconcile, PassFilter, PassItem, ReconcilePass, ReconcilePassDetail,
 };
-pub use rehearsal::{AskRehearsal, Rehearsal};
+pub use rehearsal::{AskRehearsal, Rehearsal, RehearsalFilter};
 pub use replay::{
     ChangedField, Forecast, PreviewReplay, Replay, ReplayObstacle, ReplayPreview, Replayed,
     StepForecast,

@@ -1,22 +1,9 @@
 //! The curl line of a hook: one that works as printed.
-//!
-//! The example payload has a value at every path of `input` that the flow reads, so that the run
-//! it starts finds what it looks for.
 
-use semel_flow::release::{StepGuard, WebhookAuth};
-use semel_flow::{Expr, Flow, Path};
-use serde_json::{Map, Value, json};
+use semel_flow::release::WebhookAuth;
+use semel_flow::{Flow, sample_payload};
 
 use crate::text::shell_word;
-
-/// What stands at the paths that the key reads.
-const KEY_EXAMPLE: &str = "example-1";
-
-/// What stands at the other paths.
-const OTHER_EXAMPLE: &str = "example";
-
-/// The version of the example.
-const VERSION_EXAMPLE: i64 = 1;
 
 /// The line that delivers an example to a flow's hook, where it has one that takes what is not
 /// signed: no other line would work as printed.
@@ -31,75 +18,12 @@ pub(crate) fn line(flow: &Flow, url: &str, namespace: &str) -> Option<String> {
         url.trim_end_matches('/'),
         webhook.path
     );
-    let payload = payload(flow).to_string();
+    let payload = sample_payload(flow).to_string();
     Some(format!(
         "curl -sS {} -H 'content-type: application/json' -d {}",
         shell_word(&address),
         shell_word(&payload),
     ))
-}
-
-/// A payload that the flow can make something of.
-pub(crate) fn payload(flow: &Flow) -> Value {
-    let mut payload = json!({});
-    for expr in exprs(flow) {
-        put_all(&mut payload, expr.references(), OTHER_EXAMPLE);
-    }
-    // Last, so that what the key reads differs from the rest.
-    if let Some(webhook) = &flow.trigger.webhook {
-        if let Some(order) = &webhook.order {
-            put_all(&mut payload, order.version.references(), VERSION_EXAMPLE);
-        }
-        put_all(&mut payload, webhook.key.references(), KEY_EXAMPLE);
-    }
-    payload
-}
-
-fn put_all(payload: &mut Value, paths: &[Path], example: impl Into<Value>) {
-    let example = example.into();
-    for path in paths.iter().filter(|path| path.root == "input") {
-        put(payload, &path.fields, &example);
-    }
-}
-
-/// Puts an example at a path. A path that goes deeper than another one wins over it.
-fn put(place: &mut Value, fields: &[String], example: &Value) {
-    let Some((first, rest)) = fields.split_first() else {
-        return;
-    };
-    if !place.is_object() {
-        *place = Value::Object(Map::new());
-    }
-    let next = &mut place[first.as_str()];
-    if !rest.is_empty() {
-        put(next, rest, example);
-    } else if !next.is_object() {
-        *next = example.clone();
-    }
-}
-
-/// The expressions of a flow that a run comes by.
-fn exprs(flow: &Flow) -> Vec<&Expr> {
-    let mut exprs: Vec<&Expr> = Vec::new();
-    if let Some(webhook) = &flow.trigger.webhook {
-        exprs.extend(&webhook.when);
-        exprs.extend(webhook.order.iter().map(|order| &order.object));
-    }
-    exprs.extend(
-        flow.overlap
-            .iter()
-            .filter_map(|overlap| overlap.key.as_ref()),
-    );
-    exprs.extend(flow.limit.iter().filter_map(|limit| limit.key.as_ref()));
-    for step in &flow.steps {
-        exprs.extend(&step.condition);
-        exprs.extend(step.exprs());
-        if let StepGuard::Probe(probe) = &step.guard {
-            exprs.extend(probe.exprs());
-        }
-    }
-    exprs.extend(&flow.result);
-    exprs
 }
 
 #[cfg(test)]
@@ -127,34 +51,6 @@ mod tests {
             r#" -d '{"name":"example","order":{"id":"example-1"}}'"#,
         );
         assert_eq!(line, expected);
-    }
-
-    #[test]
-    fn the_deeper_path_wins_whatever_the_order() {
-        assert_eq!(
-            payload(&flow("input.id", "input.id.part")),
-            json!({"id": {"part": "example"}})
-        );
-        assert_eq!(
-            payload(&flow("input.id.part", "input.id")),
-            json!({"id": {"part": "example-1"}}),
-        );
-    }
-
-    #[test]
-    fn the_payload_has_the_fields_of_order_and_gates() {
-        let source = "flow: a\ntrigger:\n  webhook: { auth: none, key: input.id, order: { object: input.order, version: input.version } }\n\
-                      overlap: { key: input.customer, policy: queue }\nlimit: { key: input.shop, concurrency: 3 }\n\
-                      steps:\n  - id: a\n    function: '1'\n";
-        let flow = semel_flow::check("a", source).flow.unwrap();
-
-        assert_eq!(
-            payload(&flow),
-            json!({
-                "id": "example-1", "order": "example", "version": 1, "customer": "example",
-                "shop": "example"
-            })
-        );
     }
 
     #[test]

@@ -20,6 +20,7 @@ use std::ops::Range;
 
 use semel_model::FlowName;
 
+use crate::chart::{self, ChartStep};
 use crate::context::CheckContext;
 use crate::diagnostic::{Code, Diagnostic, Report, Severity};
 use crate::effect::Effect;
@@ -63,6 +64,8 @@ pub struct Examined {
     pub pending: Vec<Diagnostic>,
     /// The effects of the flow, and what its author signed for.
     pub inventory: Inventory,
+    /// The steps of the flow, as the tree that its author wrote.
+    pub chart: Vec<ChartStep>,
 }
 
 impl Examined {
@@ -129,6 +132,7 @@ fn examine_here(file: &str, source: &str, context: &CheckContext) -> Examined {
         diagnostics: vec![],
         pending: vec![],
         inventory: Inventory::default(),
+        chart: vec![],
     };
     if let Some(record) = read::file(&mut report) {
         examined.name = record.text("flow").and_then(|name| name.parse().ok());
@@ -143,6 +147,7 @@ fn examine_here(file: &str, source: &str, context: &CheckContext) -> Examined {
                 reconcile::prove(flow, outline.flow, &mut report);
             }
             examined.inventory = inventory::of(&outline, context, allowed);
+            examined.chart = chart::of(&outline, context);
             examined.tree = Some(Tree::new(record));
         }
     }

@@ -12,7 +12,8 @@
 //! nearest diagnostic yaml digest expr template schedule provider shapes input_schema grammar context
 //! tree ▶ types ▶ steps ▶ triggers ▶ reconcile ▶ language ▶ read, format
 //! read ▶ example
-//! steps ▶ outline, release ▶ effect ▶ lower, inventory ▶ check ▶ difference
+//! steps ▶ outline, release ▶ effect ▶ lower, inventory, chart ▶ check ▶ difference
+//! release ▶ sample
 //! ```
 
 mod context;
@@ -26,9 +27,11 @@ mod lower;
 mod nearest;
 mod outline;
 mod read;
+mod sample;
 mod types;
 mod yaml;
 
+pub mod chart;
 pub mod check;
 pub mod diagnostic;
 pub mod difference;
@@ -45,6 +48,7 @@ pub mod template;
 pub mod tree;
 pub mod triggers;
 
+pub use chart::{ChartForm, ChartList, ChartStep};
 pub use check::{Checked, Examined, check, check_with, examine, load};
 pub use context::{CheckContext, KnownConnection};
 pub use diagnostic::{Code, Diagnostic, Severity};
@@ -56,6 +60,7 @@ pub use format::format;
 pub use inventory::{Allowed, Inventory, InventoryEffect};
 pub use language::{schema, value_shapes};
 pub use release::{Action, Flow, Step};
+pub use sample::sample_payload;
 pub use schedule::{Missed, Recurrence};
 pub use steps::{ActionKind, EffectKind};
 pub use template::{Template, TextTemplate};

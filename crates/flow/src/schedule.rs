@@ -66,6 +66,15 @@ impl Recurrence {
             .to_string()
     }
 
+    /// When it is due, in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Cron(cron) => cron.describe(),
+            Self::Every(span) => format!("Every {span}, counted from 1970."),
+        }
+    }
+
     /// The time zone that the recurrence is read in.
     #[must_use]
     pub fn zone(&self) -> &str {

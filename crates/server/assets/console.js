@@ -52,15 +52,21 @@
     (element.closest("a") || element).after(" ", button);
   }
 
-  // Exact times in the reader's own zone, behind the words.
-  for (const time of document.querySelectorAll("time[datetime]")) {
-    const at = new Date(time.dateTime);
-    if (!Number.isNaN(at.getTime())) time.title = `${at.toLocaleString()} (${time.title})`;
-  }
+  // The browser knows its zone, so that nobody has to write it.
+  const look = document.getElementById("look");
+  const zone = look?.elements.namedItem("zone");
+  if (zone && zone.value === "") zone.value = Intl.DateTimeFormat().resolvedOptions().timeZone || "";
+  const changeTheme = () => {
+    const themes = ["system", "light", "dark"];
+    const theme = look?.elements.namedItem("theme");
+    if (!theme) return;
+    theme.value = themes[(themes.indexOf(theme.value) + 1) % themes.length];
+    look.submit();
+  };
 
-  // Keys: "/" finds, "g" and a letter goes to a place, "j" and "k" move between rows.
+  // Keys: "/" finds, "g" and a letter goes to a place, "j" and "k" move between rows, "t" changes the theme.
   const base = document.querySelector(".brand")?.getAttribute("href");
-  const places = { o: "", r: "runs", d: "doubts", a: "approvals", u: "duplicates", e: "effects", f: "flows" };
+  const places = { o: "", r: "runs", d: "doubts", a: "approvals", u: "duplicates", e: "effects", f: "flows", s: "schedules", c: "connections", w: "tasks" };
   let going = false;
   let row = -1;
   document.addEventListener("keydown", (event) => {
@@ -77,6 +83,8 @@
       if (box) { event.preventDefault(); box.focus(); box.select(); }
     } else if (event.key === "g") {
       going = true;
+    } else if (event.key === "t") {
+      changeTheme();
     } else if ((event.key === "j" || event.key === "k") && rows.length > 0) {
       row = Math.min(rows.length - 1, Math.max(0, row + (event.key === "j" ? 1 : -1)));
       rows[row].focus();

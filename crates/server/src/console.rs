@@ -1,6 +1,6 @@
 //! The console: pages for people.
 //!
-//! - `session` signs in and out; `visit` is who asks for what, and checks forms.
+//! - `session` signs in and out; `look` is light or dark; `visit` is who asks for what, and checks forms.
 //! - `api` asks the API's own routes, so that a page shows and does what a program would.
 //! - `markup`, `words` and `timeline` say what is shown, `shell` what surrounds it.
 //! - `acts` are the forms; every other module is a page.
@@ -12,24 +12,37 @@ mod acts;
 mod api;
 mod approvals;
 mod assets;
+mod connections;
 mod doubts;
 mod duplicates;
 mod effect;
 mod effects;
+mod flow;
 mod flows;
+mod graph;
+mod jobs;
 mod key;
+mod lines;
+mod look;
 mod markup;
 mod overview;
 mod records;
+mod release;
+mod replays;
 mod run;
 mod runs;
+mod schedules;
 mod session;
+mod settings;
 mod shell;
+mod subscriptions;
+mod tasks;
 mod timeline;
 mod visit;
 mod words;
 
 pub(crate) use api::LocalApi;
+pub(crate) use graph::Graph;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
@@ -44,6 +57,7 @@ use semel_api::Code;
 use crate::access::{Access, Routes};
 use crate::app::App;
 use crate::error::{ApiError, IsProblem};
+use look::{Look, Theme};
 use visit::Visit;
 
 /// Everything comes from here, nothing stands in line, and script cannot make markup of text.
@@ -108,11 +122,67 @@ fn reading() -> Routes {
         )
         .get("/console/{namespace}/duplicates", page, duplicates::page)
         .get("/console/{namespace}/flows", page, flows::page)
-        .get("/console/{namespace}/flows/{flow}", page, flows::show_one)
+        .merge(flow_pages())
+        .get("/console/{namespace}/schedules", page, schedules::page)
+        .get(
+            "/console/{namespace}/schedules/{flow}",
+            page,
+            schedules::show_one,
+        )
+        .get("/console/{namespace}/connections", page, connections::page)
+        .get(
+            "/console/{namespace}/connections/{name}",
+            page,
+            connections::show_one,
+        )
+        .get("/console/{namespace}/secrets", page, connections::secrets)
+        .get(
+            "/console/{namespace}/subscriptions",
+            page,
+            subscriptions::page,
+        )
+        .get(
+            "/console/{namespace}/subscriptions/{name}",
+            page,
+            subscriptions::show_one,
+        )
+        .get("/console/{namespace}/tasks", page, tasks::page)
+        .get("/console/{namespace}/jobs", page, jobs::page)
+        .get("/console/{namespace}/jobs/new", page, jobs::plan)
+        .get("/console/{namespace}/jobs/{job}", page, jobs::show_one)
+        .get("/console/{namespace}/replays", page, replays::page)
+        .get(
+            "/console/{namespace}/replays/{plan}",
+            page,
+            replays::show_one,
+        )
+        .get("/console/{namespace}/settings", page, settings::page)
         .get("/console/{namespace}/audit", page, records::audit)
         .get("/console/{namespace}/tokens", page, records::tokens)
         .get("/console/{namespace}/json/{*rest}", page, records::json)
         .get("/console/{namespace}/{*rest}", page, nothing_there)
+}
+
+/// The pages of one flow.
+fn flow_pages() -> Routes {
+    let page = Access::Console;
+    let diff = "/console/{namespace}/flows/{flow}/diff/{range}";
+    let rehearsal = "/console/{namespace}/flows/{flow}/releases/{release}/rehearsal";
+    let rehearse = "/console/{namespace}/flows/{flow}/releases/{release}/rehearse";
+    let promote = "/console/{namespace}/flows/{flow}/releases/{release}/promote";
+    Routes::default()
+        .get("/console/{namespace}/flows/{flow}", page, flow::page)
+        .get(diff, page, release::diff)
+        .get(rehearsal, page, release::rehearsal)
+        .post("/console/{namespace}/flows/{flow}/pause", page, flow::pause)
+        .post(
+            "/console/{namespace}/flows/{flow}/resume",
+            page,
+            flow::resume,
+        )
+        .post("/console/{namespace}/flows/{flow}/start", page, flow::start)
+        .post(rehearse, page, release::rehearse)
+        .post(promote, page, release::promote)
 }
 
 /// Any other page.
@@ -128,18 +198,46 @@ fn acting() -> Routes {
     let form = Access::Console;
     Routes::default()
         .post("/console/{namespace}/sign-out", form, session::leave)
+        .post("/console/{namespace}/look", form, session::set_look)
         .post("/console/{namespace}/runs/{run}/cancel", form, run::cancel)
         .post("/console/{namespace}/runs/{run}/resume", form, run::resume)
         .post(held, form, duplicates::decide)
         .post(settle, form, effect::settle)
         .post(decide, form, approvals::decide)
+        .merge(operating())
+}
+
+/// The forms about what surrounds runs.
+fn operating() -> Routes {
+    let form = Access::Console;
+    let retry = "/console/{namespace}/subscriptions/{name}/deliveries/{event}/retry";
+    let schedule = |verb: &str| format!("/console/{{namespace}}/schedules/{{flow}}/{verb}");
+    let connection = |verb: &str| format!("/console/{{namespace}}/connections/{{name}}/{verb}");
+    let test_alerts = "/console/{namespace}/settings/test-alerts";
+    Routes::default()
+        .post(&schedule("pause"), form, schedules::pause)
+        .post(&schedule("resume"), form, schedules::resume)
+        .post(&schedule("fire"), form, schedules::fire)
+        .post(&connection("pause"), form, connections::pause)
+        .post(&connection("resume"), form, connections::resume)
+        .post(&connection("test"), form, connections::test)
+        .post(retry, form, subscriptions::retry)
+        .post("/console/{namespace}/jobs", form, jobs::make)
+        .post("/console/{namespace}/replays", form, replays::plan)
+        .post(
+            "/console/{namespace}/replays/{plan}/change",
+            form,
+            replays::change,
+        )
+        .post(test_alerts, form, settings::test_alerts)
 }
 
 /// Adds what every response says, and shows an error as a page.
 pub(crate) async fn dress(State(app): State<App>, request: Request, next: Next) -> Response {
+    let theme = Look::of(request.headers()).theme;
     let response = next.run(request).await;
     let mut response = match is_problem(&response) {
-        true => explain(response).await,
+        true => explain(response, theme).await,
         false => response,
     };
     let headers = response.headers_mut();
@@ -159,7 +257,7 @@ fn is_problem(response: &Response) -> bool {
     response.extensions().get::<IsProblem>().is_some()
 }
 
-async fn explain(response: Response) -> Response {
+async fn explain(response: Response, theme: Theme) -> Response {
     let problem = match api::read(response).await {
         Ok(body) => serde_json::from_slice(&body).ok(),
         Err(_) => None,
@@ -168,7 +266,7 @@ async fn explain(response: Response) -> Response {
         Some(problem) => ApiError::of(problem),
         None => ApiError::internal("an error that cannot be read"),
     };
-    let mut page = shell::refuse(error);
+    let mut page = shell::refuse(error, theme);
     page.headers_mut().remove(WWW_AUTHENTICATE);
     page
 }

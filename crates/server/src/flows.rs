@@ -1,5 +1,6 @@
 //! Flows: list, show, push a draft, publish it, promote a release.
 
+pub(crate) mod compare;
 pub(crate) mod promote;
 
 use axum::extract::State;

@@ -2,8 +2,9 @@
 
 use axum::extract::State;
 use semel_api::Code;
-use semel_api::types::{AskRehearsal, Rehearsal};
+use semel_api::types::{AskRehearsal, Page, Rehearsal, RehearsalFilter};
 use semel_rehearse::{RehearsalRequest, RehearseError, Selection};
+use semel_store::flows;
 use semel_store::rehearsals::{self, RehearsalView};
 use uuid::Uuid;
 
@@ -12,7 +13,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::error::ApiError;
-use crate::query::Named;
+use crate::query::{Named, Params};
 
 /// `PUT /v1/rehearsals/{rehearsal}`: the id is the client's, so that asking twice is asking once.
 pub(crate) async fn ask(
@@ -44,6 +45,35 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, id: Named) -> A
     found(&app, &caller, id.read(Code::RehearsalNotFound)?).await
 }
 
+/// `GET /v1/flows/{flow}/rehearsals`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    flow: Named,
+    Params(filter): Params<RehearsalFilter>,
+) -> Answered {
+    let name = flow.flow()?;
+    let (home, namespace_id) = (app.cell().home(), caller.namespace_id);
+    let known = flows::list(home, namespace_id, Some(name.as_str())).await?;
+    if known.is_empty() {
+        return Err(ApiError::plain(Code::FlowNotFound));
+    }
+    let home = app.cell().home();
+    let mut found = rehearsals::list_of_flow(home, namespace_id, name.as_str()).await?;
+    if let Some(number) = filter.release {
+        let home = app.cell().home();
+        let releases = flows::list_releases(home, namespace_id, name.as_str()).await?;
+        let mut releases = releases.into_iter();
+        let release = releases.find(|release| release.number == number);
+        let release = release.ok_or_else(|| ApiError::plain(Code::ReleaseNotFound))?;
+        found.retain(|rehearsal| rehearsal.digest == release.digest);
+    }
+    answer::ok(&Page {
+        items: found.into_iter().map(to_wire).collect(),
+        next: None,
+    })
+}
+
 async fn found(app: &App, caller: &Caller, id: Uuid) -> Answered {
     let view = rehearsals::find(app.cell().home(), caller.namespace_id, id).await?;
     match view {
@@ -62,6 +92,7 @@ fn to_wire(view: RehearsalView) -> Rehearsal {
         total: view.total,
         report: read_json(view.report.as_deref()),
         problem: view.problem,
+        whole: view.whole,
         asked_at: view.asked_at,
         ended_at: view.ended_at,
     }

@@ -229,6 +229,7 @@ fn view(found: ScheduleView) -> Option<Schedule> {
         flow: found.release.flow.name.clone(),
         release: found.release.number,
         recurrence: declared.recurrence.to_string(),
+        sentence: declared.recurrence.describe(),
         zone: declared.recurrence.zone().to_owned(),
         missed: declared.missed.as_str().to_owned(),
         most: (declared.missed == Missed::All).then_some(declared.most),

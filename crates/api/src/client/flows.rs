@@ -6,7 +6,9 @@ use serde_json::json;
 
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError};
-use crate::types::{Draft, Flow, FlowDetail, Page, Promote, Promoted, Published, PushFlow};
+use crate::types::{
+    DiffFilter, Draft, Flow, FlowDetail, FlowDiff, Page, Promote, Promoted, Published, PushFlow,
+};
 
 impl Client {
     /// Lists the flows of the namespace, by name.
@@ -17,6 +19,16 @@ impl Client {
     /// A flow with its draft and its releases.
     pub async fn get_flow(&self, flow: &FlowName) -> Result<FlowDetail, ClientError> {
         read(self.get(&["v1", "flows", flow.as_str()])).await
+    }
+
+    /// What one release of a flow means that another does not.
+    pub async fn compare_releases(
+        &self,
+        flow: &FlowName,
+        filter: &DiffFilter,
+    ) -> Result<FlowDiff, ClientError> {
+        let request = self.get(&["v1", "flows", flow.as_str(), "diff"]);
+        read(request.query(filter)).await
     }
 
     /// Replaces a flow's working copy. Putting the same text twice is the same as once.

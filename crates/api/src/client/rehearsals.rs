@@ -1,10 +1,11 @@
 //! Rehearsals.
 
 use reqwest::Method;
+use semel_model::FlowName;
 
 use super::transfer::read;
 use super::{Client, ClientError};
-use crate::types::{AskRehearsal, Rehearsal};
+use crate::types::{AskRehearsal, Page, Rehearsal, RehearsalFilter};
 
 impl Client {
     /// Begins a rehearsal under an id of the caller. Safe to repeat: one id, one rehearsal.
@@ -20,5 +21,15 @@ impl Client {
     /// A rehearsal, and how far it is.
     pub async fn get_rehearsal(&self, id: &str) -> Result<Rehearsal, ClientError> {
         read(self.get(&["v1", "rehearsals", id])).await
+    }
+
+    /// Lists the rehearsals of a flow, the newest first, without their reports.
+    pub async fn list_rehearsals(
+        &self,
+        flow: &FlowName,
+        filter: &RehearsalFilter,
+    ) -> Result<Page<Rehearsal>, ClientError> {
+        let request = self.get(&["v1", "flows", flow.as_str(), "rehearsals"]);
+        read(request.query(filter)).await
     }
 }

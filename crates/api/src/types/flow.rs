@@ -119,3 +119,59 @@ pub struct Promoted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<String>,
 }
+
+/// Which release of a flow to draw.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GraphFilter {
+    /// Its number; absent: the live release, or the latest where none is live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<i32>,
+    /// Whether every step is drawn, however many there are.
+    #[serde(default)]
+    pub whole: bool,
+}
+
+/// Which releases of a flow to compare.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiffFilter {
+    /// The release to compare with; absent: the live one, or the first where none is live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<i32>,
+    /// The release to look at; absent: the draft, or the latest where there is no draft.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<i32>,
+}
+
+/// What one release of a flow means that another does not. How they are spelled makes no difference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FlowDiff {
+    /// The flow.
+    pub flow: String,
+    /// What was compared with: `r` and a number.
+    pub before: String,
+    /// What was looked at: `r` and a number, or `draft`.
+    pub after: String,
+    /// What differs.
+    pub differences: Vec<FlowDifference>,
+}
+
+/// One thing that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FlowDifference {
+    /// What differs, in one word: `guard`, `key`, `effect_added`, …
+    pub kind: String,
+    /// The step, where it is one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// What it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// What it is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// What follows for deliveries, runs and effects of before, where something does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub means: Option<String>,
+}

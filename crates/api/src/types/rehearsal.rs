@@ -45,6 +45,9 @@ pub struct Rehearsal {
     /// Why there is no report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// Whether every example and every fault is played: only then it proves a release.
+    #[serde(default)]
+    pub whole: bool,
     /// When it was asked for.
     pub asked_at: Timestamp,
     /// When it ended.
@@ -58,4 +61,13 @@ impl Rehearsal {
     pub fn is_over(&self) -> bool {
         self.state != "queued" && self.state != "running"
     }
+}
+
+/// Which rehearsals of a flow to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RehearsalFilter {
+    /// Only those of this release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<i32>,
 }

@@ -17,6 +17,9 @@ pub struct Schedule {
     pub release: i32,
     /// When it is due: five fields, or `every` and a span.
     pub recurrence: String,
+    /// The same in words.
+    #[serde(default)]
+    pub sentence: String,
     /// The time zone that it is read in.
     pub zone: String,
     /// What happens to instants that passed while no server ran.

@@ -1,6 +1,10 @@
 //! `semel open`.
 
-use std::process::{Command, Stdio};
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use semel_api::Client;
 use semel_api::types::SignInCode;
@@ -48,7 +52,8 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let answer = Answer::done(json!({"url": url, "expires_at": expires_at}), &url);
     let is_person = matches!(ctx.reader, Reader::Person);
     match !arguments.print && is_person && open(&url) {
-        true => Ok(answer.note("opened in the browser; the address works once, for one minute")),
+        true => Ok(answer
+            .note("opened in the browser: sign in there; the address works once, for one minute")),
         false => Ok(answer.note("open it in a browser within one minute; it works once")),
     }
 }
@@ -83,14 +88,45 @@ fn is_this_machine(url: &Url) -> bool {
 }
 
 /// Whether a browser could be asked to open an address.
+///
+/// Every user of a machine can read the arguments of its programs, and the code in the address stands for
+/// the token. So the browser gets a file of this user's own folder, which leads to the address.
 fn open(url: &str) -> bool {
     let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"]
         .iter()
         .any(|name| std::env::var_os(name).is_some());
-    let mut opener = Command::new(OPENER);
-    opener.arg(url).stdin(Stdio::null());
+    let folder = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let folder = folder.filter(|folder| has_screen && folder.is_absolute());
+    folder.is_some_and(|folder| hand_over(OPENER, &folder, url).is_ok())
+}
+
+/// Writes the page that leads to an address, readable by this user alone, and has it opened.
+fn hand_over(opener: &str, folder: &Path, url: &str) -> io::Result<Child> {
+    let file = folder.join("semel-open.html");
+    // What an earlier command left is of no use: its code has expired.
+    match std::fs::remove_file(&file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options.open(&file)?.write_all(leading_to(url).as_bytes())?;
+    let mut opener = Command::new(opener);
+    opener.arg(&file).stdin(Stdio::null());
     opener.stdout(Stdio::null()).stderr(Stdio::null());
-    has_screen && opener.spawn().is_ok()
+    opener.spawn()
+}
+
+/// A page that leads to an address.
+fn leading_to(url: &str) -> String {
+    let url = url.replace('&', "&amp;").replace('"', "&quot;");
+    let url = url.replace('<', "&lt;");
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Semel</title>\
+         <meta name=\"referrer\" content=\"no-referrer\">\
+         <meta http-equiv=\"refresh\" content=\"0;url={url}\"></head>\
+         <body><p><a href=\"{url}\">Open the console</a></p></body></html>\n"
+    )
 }
 
 #[cfg(test)]
@@ -118,5 +154,36 @@ mod tests {
             run,
             "http://[::1]:7171/console/sign-in?to=%2Fconsole%2Fmain%2Fruns%3Fq%3Da+b#c0de"
         );
+    }
+
+    #[test]
+    fn no_argument_of_the_opener_holds_the_code() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let home = tempfile::tempdir().unwrap();
+        let url = "http://127.0.0.1:7171/console/sign-in?to=%2Fa&b=\"c#c0de";
+        let opener = home.path().join("opener");
+        std::fs::write(
+            &opener,
+            "#!/bin/sh\nprintf '%s\\n' \"$0\" \"$@\" > \"$0.seen\"\n",
+        )
+        .unwrap();
+        std::fs::set_permissions(&opener, PermissionsExt::from_mode(0o700)).unwrap();
+
+        for _ in 0..2 {
+            let mut child = hand_over(opener.to_str().unwrap(), home.path(), url).unwrap();
+            assert!(child.wait().unwrap().success());
+        }
+
+        let seen = std::fs::read_to_string(home.path().join("opener.seen")).unwrap();
+        let file = seen.lines().nth(1).unwrap();
+        assert!(!seen.contains("c0de"), "{seen}");
+        let page = std::fs::read_to_string(file).unwrap();
+        assert!(
+            page.contains("url=http://127.0.0.1:7171/console/sign-in?to=%2Fa&amp;b=&quot;c#c0de\""),
+            "{page}"
+        );
+        let mode = std::fs::metadata(file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 }

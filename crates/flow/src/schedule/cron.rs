@@ -103,6 +103,12 @@ impl Cron {
         &self.pattern
     }
 
+    /// When it is due, in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        self.days.describe()
+    }
+
     /// The zone, by the name that the table of zones has for it.
     #[must_use]
     pub fn zone(&self) -> &str {

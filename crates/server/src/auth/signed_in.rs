@@ -161,7 +161,8 @@ fn form_token(secret: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(digest)
 }
 
-fn read_cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+/// The value of a cookie.
+pub(crate) fn read_cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(COOKIE).into_iter();
     let pairs = lines
         .filter_map(|line| line.to_str().ok())

@@ -50,6 +50,11 @@ impl Site {
         &self.origin
     }
 
+    /// Whether browsers reach it over https only.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.secure
+    }
+
     /// The cookie's name. Browsers tie `__Host-` to https and to this host alone.
     pub(crate) fn cookie_name(&self) -> &'static str {
         match self.secure {

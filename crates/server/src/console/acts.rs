@@ -65,6 +65,28 @@ pub(super) fn form(visit: &Visit, offer: Offer) -> Result<Markup, ApiError> {
     )))
 }
 
+/// A form with one button.
+pub(super) fn offer(
+    visit: &Visit,
+    (action, right): (String, Right),
+    fields: Vec<Markup>,
+    (label, class): (&'static str, &'static str),
+) -> Result<Markup, ApiError> {
+    let decision = "yes";
+    let buttons = vec![Button {
+        label,
+        class,
+        decision,
+    }];
+    let offer = Offer {
+        action,
+        right,
+        fields,
+        buttons,
+    };
+    form(visit, offer)
+}
+
 /// A key of its own for each form that is shown.
 fn mint_key() -> Result<String, ApiError> {
     let mut bytes = [0; 16];
@@ -120,6 +142,47 @@ pub(super) fn choice(
         .collect();
     assembled(format!(
         "<fieldset><legend>{legend}</legend>{options}</fieldset>"
+    ))
+}
+
+/// Asks for one of several words.
+pub(super) fn select(
+    name: &'static str,
+    label: &str,
+    chosen: &str,
+    options: &[(&str, &str)],
+) -> Markup {
+    let options: String = options
+        .iter()
+        .map(|(value, label)| {
+            let selected = if *value == chosen { " selected" } else { "" };
+            let (value, label) = (escape(value), escape(label));
+            format!("<option value=\"{value}\"{selected}>{label}</option>")
+        })
+        .collect();
+    assembled(format!(
+        "<div class=\"field\"><label for=\"{name}\">{}</label><select id=\"{name}\" name=\"{name}\">{options}</select></div>",
+        escape(label)
+    ))
+}
+
+/// A form that asks for a page, and changes nothing. Who lacks the right that the page needs sees it
+/// switched off.
+pub(super) fn ask_page(
+    visit: &Visit,
+    (action, right): (String, Right),
+    fields: Vec<Markup>,
+    label: &'static str,
+) -> Markup {
+    let missing = visit.lacks(right);
+    let disabled = if missing.is_some() { " disabled" } else { "" };
+    let note = missing.map(|missing| Markup::text(&missing).within("p", "missing"));
+    assembled(format!(
+        "<form action=\"{}\" method=\"get\"><fieldset{disabled}>{}</fieldset>\
+         <div class=\"buttons\"><button type=\"submit\"{disabled}>{label}</button></div>{}</form>",
+        escape(&action),
+        Markup::join(fields),
+        note.unwrap_or_default()
     ))
 }
 

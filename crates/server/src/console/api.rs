@@ -47,20 +47,22 @@ impl LocalApi {
         self.send(caller, request.body(Body::empty())).await
     }
 
-    /// Acts, once per key.
-    pub(super) async fn post<T: DeserializeOwned>(
+    /// Acts: once per key, where there is one.
+    pub(super) async fn act<T: DeserializeOwned>(
         &self,
         caller: &Caller,
-        (address, key): (&str, &str),
+        (method, address, key): (Method, &str, Option<&str>),
         body: &impl Serialize,
     ) -> Result<T, ApiError> {
         let body = serde_json::to_vec(body);
         let body = body.map_err(|_| ApiError::internal("a command that is not JSON"))?;
-        let request = Request::builder()
-            .method(Method::POST)
+        let mut request = Request::builder()
+            .method(method)
             .uri(address)
-            .header(CONTENT_TYPE, "application/json")
-            .header(KEY_HEADER, key);
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(key) = key {
+            request = request.header(KEY_HEADER, key);
+        }
         parse(self.send(caller, request.body(Body::from(body))).await?).await
     }
 

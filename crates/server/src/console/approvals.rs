@@ -50,10 +50,8 @@ pub(super) fn table(visit: &Visit, caption: &str, approvals: &[Approval]) -> Mar
             state(one),
             Markup::text(&format!("{} · {}", one.flow, one.step)).link(&page),
             Markup::text(&one.from.join(", ")),
-            markup::time(visit.now, one.opened_at),
-            one.until
-                .map(|at| markup::time(visit.now, at))
-                .unwrap_or_default(),
+            visit.time(one.opened_at),
+            one.until.map(|at| visit.time(at)).unwrap_or_default(),
         ]
     };
     let rows: Vec<Vec<Markup>> = approvals.iter().map(row).collect();
@@ -182,7 +180,7 @@ fn said(visit: &Visit, decision: &ApprovalDecision) -> Markup {
     };
     Markup::join([
         Markup::text(&format!("{verb} by {}", decision.by)),
-        markup::time(visit.now, decision.at),
+        visit.time(decision.at),
         Markup::text(&comment),
     ])
     .within("p", class)
@@ -190,8 +188,7 @@ fn said(visit: &Visit, decision: &ApprovalDecision) -> Markup {
 
 fn facts(visit: &Visit, approval: &Approval) -> Markup {
     let run = approval.run.to_string();
-    let time =
-        |at: Option<jiff::Timestamp>| at.map(|at| markup::time(visit.now, at)).unwrap_or_default();
+    let time = |at: Option<jiff::Timestamp>| at.map(|at| visit.time(at)).unwrap_or_default();
     let facts = markup::facts(vec![
         ("State", state(approval)),
         (
@@ -207,7 +204,7 @@ fn facts(visit: &Visit, approval: &Approval) -> Markup {
                 .map(Markup::text)
                 .unwrap_or_default(),
         ),
-        ("Asked", markup::time(visit.now, approval.opened_at)),
+        ("Asked", visit.time(approval.opened_at)),
         ("Until", time(approval.until)),
         (
             "Digest of what is shown",

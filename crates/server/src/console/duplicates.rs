@@ -72,8 +72,8 @@ pub(super) fn table(visit: &Visit, caption: &str, duplicates: &[Duplicate]) -> M
             Markup::text(one.flow.as_deref().unwrap_or("-")),
             Markup::text(&one.stopped_by),
             Markup::text(&one.count.to_string()),
-            markup::time(visit.now, one.first_at),
-            markup::time(visit.now, one.last_at),
+            visit.time(one.first_at),
+            visit.time(one.last_at),
         ]
     };
     let rows: Vec<Vec<Markup>> = duplicates.iter().map(row).collect();

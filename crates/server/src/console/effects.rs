@@ -86,7 +86,7 @@ pub(super) fn table(visit: &Visit, caption: &str, effects: &[Effect]) -> Markup 
             Markup::text(&format!("{}, {}", effect.kind, effect.guard)),
             markup::code(effect.external_id.as_deref().unwrap_or_default()),
             Markup::text(&effect.attempt.to_string()),
-            markup::time(visit.now, effect.intended_at),
+            visit.time(effect.intended_at),
             markup::code(&run[..12]).link(&visit.page(&format!("/runs/{run}"))),
         ]
     };
@@ -107,7 +107,7 @@ pub(super) fn table(visit: &Visit, caption: &str, effects: &[Effect]) -> Markup 
 pub(super) fn acts_table(visit: &Visit, acts: &[Act]) -> Markup {
     let row = |act: &Act| {
         vec![
-            markup::time(visit.now, act.at),
+            visit.time(act.at),
             Markup::text(&act.actor),
             Markup::text(&act.action),
             Markup::text(act.reason.as_deref().unwrap_or("-")),
@@ -146,7 +146,7 @@ pub(super) fn facts(visit: &Visit, effect: &Effect) -> Markup {
         ("Kind", Markup::text(&effect.kind)),
         ("Guard", Markup::text(&effect.guard)),
         ("Attempts", Markup::text(&effect.attempt.to_string())),
-        ("Last attempt", markup::time(visit.now, effect.intended_at)),
+        ("Last attempt", visit.time(effect.intended_at)),
         ("Connection", optional(connection)),
         ("External id", optional(effect.external_id.as_deref())),
         ("Key sent", markup::code(&effect.id.to_string())),

@@ -6,6 +6,7 @@
 use std::fmt::{self, Write as _};
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use semel_api::types::RunStatus;
 use semel_model::effect::EffectState;
 use serde_json::Value;
@@ -14,6 +15,9 @@ use super::words;
 
 /// The most characters of a value that a page shows unless all of it is asked for.
 const VALUE_CHARS_MAX: usize = 4_096;
+
+/// How long a text is that may be higher than its place.
+const SCROLLED_BYTES: usize = 400;
 
 /// Markup whose texts are escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,8 +106,8 @@ pub(super) fn code(text: &str) -> Markup {
 }
 
 /// When something was, in words, with the exact time behind it.
-pub(super) fn time(now: Timestamp, at: Timestamp) -> Markup {
-    let exact = words::exact(at);
+pub(super) fn time(now: Timestamp, at: Timestamp, zone: &TimeZone) -> Markup {
+    let exact = words::exact(at, zone);
     let ago = words::ago(now, at);
     Markup(format!(
         "<time datetime=\"{at}\" title=\"{exact}\">{ago}</time>"
@@ -173,7 +177,13 @@ pub(super) fn block(text: &str, whole: bool) -> Markup {
         }
         false => "",
     };
-    Markup(format!("<pre dir=\"ltr\">{shown}</pre>{more}"))
+    // What is long scrolls, and is scrolled by keys as well.
+    let focus = if shown.len() > SCROLLED_BYTES {
+        " tabindex=\"0\""
+    } else {
+        ""
+    };
+    Markup(format!("<pre dir=\"ltr\"{focus}>{shown}</pre>{more}"))
 }
 
 /// A table; on a narrow screen each row is a card.

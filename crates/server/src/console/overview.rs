@@ -4,7 +4,7 @@ use askama::Template;
 use jiff::Timestamp;
 use semel_api::types::{Approval, Duplicate, Effect, Page, Pause, Run};
 
-use super::markup::{self, Markup};
+use super::markup::Markup;
 use super::shell::{Shell, show};
 use super::visit::Visit;
 use super::words;
@@ -92,7 +92,7 @@ async fn waiting(visit: &Visit) -> Result<Vec<Waiting>, ApiError> {
         class,
         shape,
         oldest_markup: match times.iter().min() {
-            Some(oldest) => markup::time(visit.now, *oldest),
+            Some(oldest) => visit.time(*oldest),
             None => Markup::default(),
         },
     };

@@ -26,7 +26,7 @@ pub(super) async fn audit(visit: Visit) -> Answered {
         };
         let by = words::address(&visit.page("/audit"), &[("actor", &act.actor)]);
         vec![
-            markup::time(visit.now, act.at),
+            visit.time(act.at),
             Markup::text(&act.actor).link(&by),
             Markup::text(&act.action),
             subject,
@@ -83,17 +83,17 @@ pub(super) async fn tokens(visit: Visit) -> Answered {
             Markup::text(&rights),
             Markup::text(&token.groups.join(", ")),
             match token.last_used_at {
-                Some(at) => markup::time(visit.now, at),
+                Some(at) => visit.time(at),
                 None => Markup::fixed("never"),
             },
-            markup::time(visit.now, token.expires_at),
+            visit.time(token.expires_at),
             markup::code(&token.id.to_string()),
         ]
     };
     let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
     let columns = ["Name", "Role", "Rights", "Groups", "Used", "Expires", "Id"];
     show(&Page {
-        shell: Shell::new(&visit, "/tokens", "Tokens", json, "semel token list"),
+        shell: Shell::new(&visit, "/settings", "Tokens", json, "semel token list"),
         heading_markup: Markup::fixed("Tokens"),
         lead_markup: Markup::fixed(
             "Who may use this namespace. No page and no command shows a token again.",

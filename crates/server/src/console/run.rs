@@ -88,7 +88,8 @@ async fn show_run(
 fn body(visit: &Visit, detail: &RunDetail, typed: (&str, bool)) -> Result<Markup, ApiError> {
     let whole = visit.parameter("whole") == "yes";
     let mut parts = vec![facts(visit, &detail.run)];
-    let picture = timeline::draw(&detail.journal);
+    let first = timeline::first_row(visit.parameter("rows"));
+    let picture = timeline::draw(&detail.journal, first);
     if !picture.is_empty() {
         parts.push(acts::section("timeline", "Timeline", &picture));
     }
@@ -133,12 +134,10 @@ fn facts(visit: &Visit, run: &Run) -> Markup {
             "Flow",
             Markup::text(&format!("{} r{}", run.flow, run.release)).link(&flow),
         ),
-        ("Accepted", markup::time(visit.now, run.accepted_at)),
+        ("Accepted", visit.time(run.accepted_at)),
         (
             "Ended",
-            run.ended_at
-                .map(|at| markup::time(visit.now, at))
-                .unwrap_or_default(),
+            run.ended_at.map(|at| visit.time(at)).unwrap_or_default(),
         ),
         ("Run", markup::code(&run.id.to_string())),
         (
@@ -181,9 +180,7 @@ fn waits(visit: &Visit, detail: &RunDetail) -> Markup {
         .waits
         .iter()
         .map(|wait| {
-            let at = |at: Option<jiff::Timestamp>| {
-                at.map(|at| markup::time(visit.now, at)).unwrap_or_default()
-            };
+            let at = |at: Option<jiff::Timestamp>| at.map(|at| visit.time(at)).unwrap_or_default();
             let state = match wait.state.as_str() {
                 "open" => markup::other_state("rest", "◔", "open"),
                 "answered" => markup::other_state("good", "●", "answered"),
@@ -290,7 +287,7 @@ fn journal(visit: &Visit, detail: &RunDetail) -> Markup {
             let said: Vec<Markup> = said.map(|text| text.within("div", "event")).collect();
             vec![
                 assembled(format!("<span id=\"seq-{0}\">{0}</span>", line.seq)),
-                markup::time(visit.now, line.at),
+                visit.time(line.at),
                 Markup::text(&format!("+{}", words::between(start, line.at))),
                 Markup::join(said),
             ]

@@ -155,7 +155,7 @@ pub(super) fn table(visit: &Visit, caption: &str, runs: &[Run]) -> Markup {
             markup::run_state(run.state),
             markup::code(&run.key).link(&visit.page(&format!("/runs/{}", run.id))),
             Markup::text(&format!("{} r{}", run.flow, run.release)),
-            markup::time(visit.now, run.accepted_at),
+            visit.time(run.accepted_at),
             took,
         ]
     };
@@ -173,7 +173,7 @@ fn why(visit: &Visit, run: &Run) -> Markup {
         return Markup::fixed("being cancelled");
     }
     let due = |word: &'static str| match run.due_at {
-        Some(at) => Markup::join([Markup::fixed(word), markup::time(visit.now, at)]),
+        Some(at) => Markup::join([Markup::fixed(word), visit.time(at)]),
         None => Markup::default(),
     };
     match run.state {

@@ -12,8 +12,9 @@ use semel_api::Code;
 use url::form_urlencoded;
 
 use super::assets;
+use super::look::{self, Look};
 use super::shell::{Trouble, show_as, status_of};
-use super::visit::Form;
+use super::visit::{Form, Visit};
 use crate::answer::Answered;
 use crate::app::App;
 use crate::auth::signed_in::{self, LIFETIME_SECS, SignedIn};
@@ -24,6 +25,7 @@ use crate::error::ApiError;
 #[derive(Template)]
 #[template(path = "sign-in.html")]
 struct SignInPage {
+    theme: &'static str,
     css: &'static str,
     js: &'static str,
     back: String,
@@ -49,15 +51,17 @@ pub(super) async fn page(State(app): State<App>, headers: HeaderMap, uri: Uri) -
     let query = uri.query().unwrap_or_default().as_bytes();
     let back = form_urlencoded::parse(query).find(|(name, _)| name == "to");
     let back = back.map(|(_, back)| back.into_owned()).unwrap_or_default();
-    show_page(StatusCode::OK, (back, by_itself), None)
+    show_page(StatusCode::OK, &headers, (back, by_itself), None)
 }
 
 fn show_page(
     status: StatusCode,
+    headers: &HeaderMap,
     (back, by_itself): (String, bool),
     problem: Option<Trouble>,
 ) -> Answered {
     let page = SignInPage {
+        theme: Look::of(headers).theme.as_str(),
         css: assets::css_address(),
         js: assets::js_address(),
         back,
@@ -90,7 +94,8 @@ pub(super) async fn submit(
             redirect(&to, &site.cookie(&cookie, LIFETIME_SECS))
         }
         Err(error) if error.problem().code() == Some(Code::SignInCodeInvalid) => {
-            show_page(status_of(&error), (back, false), Some(error.into()))
+            let status = status_of(&error);
+            show_page(status, &headers, (back, false), Some(error.into()))
         }
         Err(error) => Err(error),
     }
@@ -115,6 +120,18 @@ async fn end_earlier(app: &App, headers: &HeaderMap, site: &Site) {
 pub(super) async fn leave(State(app): State<App>, signed_in: SignedIn, _: Form) -> Answered {
     signed_in::end(&signed_in, &app.sign_ins, app.engine.cell()).await?;
     redirect("/console/sign-in", &signed_in.site.cookie("", 0))
+}
+
+/// `POST /console/{namespace}/look`: light or dark, and the zone of times.
+pub(super) async fn set_look(visit: Visit, form: Form) -> Answered {
+    let time = (form.get("time"), form.get("zone"));
+    let cookies = look::choose(&visit.signed_in.site, form.get("theme"), time)?;
+    let back = inside(form.get("to")).unwrap_or_else(|| visit.page("/"));
+    let mut response = Redirect::to(&back).into_response();
+    for cookie in cookies {
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
+    Ok(response)
 }
 
 /// A page of this console, and of no other site.

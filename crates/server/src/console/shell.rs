@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 
 use super::assets;
+use super::look::Theme;
 use super::markup::{Markup, visible};
 use super::visit::Visit;
 use super::words::shell_word;
@@ -20,8 +21,13 @@ const PLACES: &[(&str, &str)] = &[
     ("/duplicates", "Duplicates"),
     ("/effects", "Effects"),
     ("/flows", "Flows"),
+    ("/schedules", "Schedules"),
+    ("/connections", "Connections"),
+    ("/subscriptions", "Events"),
+    ("/tasks", "Tasks"),
+    ("/jobs", "Jobs"),
     ("/audit", "Audit"),
-    ("/tokens", "Tokens"),
+    ("/settings", "Settings"),
 ];
 
 /// What surrounds a page.
@@ -42,6 +48,12 @@ pub(super) struct Shell {
     pub(super) search: String,
     /// The same for programs.
     pub(super) same: Same,
+    /// Light or dark, or as the system says.
+    pub(super) theme: &'static str,
+    /// The zone of times; empty for UTC.
+    pub(super) zone: String,
+    /// This page.
+    pub(super) here: String,
     /// The stylesheet.
     pub(super) css: &'static str,
     /// The script.
@@ -98,6 +110,9 @@ impl Shell {
                     shell_word(&url)
                 ),
             },
+            theme: visit.look.theme.as_str(),
+            zone: visit.look.zone_name().to_owned(),
+            here: visit.here().unwrap_or_else(|| visit.page(place)),
             css: assets::css_address(),
             js: assets::js_address(),
         }
@@ -157,6 +172,17 @@ impl From<ApiError> for Trouble {
     }
 }
 
+/// Shows a list, with what it is about.
+pub(super) fn show_list(shell: Shell, lead: Markup, body: Vec<Markup>) -> Answered {
+    show(&Page {
+        heading_markup: Markup::text(&shell.title),
+        shell,
+        lead_markup: lead,
+        problem: None,
+        body_markup: Markup::join(body),
+    })
+}
+
 /// Shows a page.
 pub(super) fn show(page: &impl Template) -> Answered {
     show_as(StatusCode::OK, page)
@@ -179,14 +205,16 @@ pub(super) fn status_of(error: &ApiError) -> StatusCode {
 #[derive(Template)]
 #[template(path = "error.html")]
 struct ErrorPage {
+    theme: &'static str,
     css: &'static str,
     trouble: Trouble,
 }
 
 /// A page about an error.
-pub(super) fn refuse(error: ApiError) -> Response {
+pub(super) fn refuse(error: ApiError, theme: Theme) -> Response {
     let status = status_of(&error);
     let page = ErrorPage {
+        theme: theme.as_str(),
         css: assets::css_address(),
         trouble: error.into(),
     };

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::Response;
 use jiff::Timestamp;
@@ -14,6 +15,8 @@ use serde::de::DeserializeOwned;
 use url::form_urlencoded;
 
 use super::api::LocalApi;
+use super::look::Look;
+use super::markup::{self, Markup};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::auth::signed_in::SignedIn;
@@ -27,11 +30,14 @@ pub(super) struct Visit {
     pub(super) signed_in: SignedIn,
     /// The database's time.
     pub(super) now: Timestamp,
+    /// How its person wants pages to look.
+    pub(super) look: Look,
     api: LocalApi,
     path: HashMap<String, String>,
     query: HashMap<String, String>,
     query_text: String,
     address: String,
+    is_form: bool,
     unsure: Mutex<Option<(String, String)>>,
 }
 
@@ -64,11 +70,13 @@ impl FromRequestParts<App> for Visit {
         Ok(Self {
             signed_in,
             now: app.engine.now(),
+            look: Look::of(&parts.headers),
             api,
             path,
             query,
             query_text,
             address: parts.uri.path().to_owned(),
+            is_form: parts.method != Method::GET,
             unsure: Mutex::default(),
         })
     }
@@ -113,6 +121,20 @@ impl Visit {
         &self.query_text
     }
 
+    /// When something was, in words, with the exact time behind it.
+    pub(super) fn time(&self, at: Timestamp) -> Markup {
+        markup::time(self.now, at, &self.look.zone)
+    }
+
+    /// This page, to come back to; nothing for a form, whose address is no page.
+    pub(super) fn here(&self) -> Option<String> {
+        let query = match self.query_text.is_empty() {
+            true => String::new(),
+            false => format!("?{}", self.query_text),
+        };
+        (!self.is_form).then(|| format!("{}{query}", self.address))
+    }
+
     /// Reads from the API.
     pub(super) async fn get<T: DeserializeOwned>(&self, address: &str) -> Result<T, ApiError> {
         self.api.get(self.caller(), address).await
@@ -131,7 +153,8 @@ impl Visit {
         body: &impl Serialize,
     ) -> Result<T, ApiError> {
         let key = form.get("key");
-        let done = self.api.post(self.caller(), (address, key), body).await;
+        let asked = (Method::POST, address, Some(key));
+        let done = self.api.act(self.caller(), asked, body).await;
         if let Err(error) = &done
             && may_have_happened(error)
             && let Ok(mut unsure) = self.unsure.lock()
@@ -139,6 +162,16 @@ impl Visit {
             *unsure = Some((self.address.clone(), key.to_owned()));
         }
         done
+    }
+
+    /// Asks the API for something that is named in what is asked, so that a repeat is the same.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        (method, address): (Method, &str),
+        body: &impl Serialize,
+    ) -> Result<T, ApiError> {
+        let asked = (method, address, None);
+        self.api.act(self.caller(), asked, body).await
     }
 
     /// The key of a form that was sent to this address, and of which it is not known whether it was

@@ -1,12 +1,14 @@
 //! Times, spans, addresses and commands in words.
 
+use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit};
 use url::form_urlencoded;
 
-/// A time to the second, in UTC.
-pub(super) fn exact(at: Timestamp) -> String {
+/// A time to the second, in a zone.
+pub(super) fn exact(at: Timestamp, zone: &TimeZone) -> String {
     let at = at.round(Unit::Second).unwrap_or(at);
-    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+    let at = at.to_zoned(zone.clone());
+    at.strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
 }
 
 /// How long ago something was, or in how long it will be.

@@ -3,13 +3,14 @@
 use semel_api::Code;
 use semel_api::schema::{IgnoredDelivery, Span, StaleDelivery};
 use semel_api::types::{
-    Draft, Flow, FlowDetail, Promote, Promoted, Published, PushFlow, StartRun, Started,
+    DiffFilter, Draft, Flow, FlowDetail, FlowDiff, GraphFilter, Promote, Promoted, Published,
+    PushFlow, Rehearsal, RehearsalFilter, StartRun, Started,
 };
 use semel_model::Right::{Promote as MayPromote, Read, Start, Write};
 
 use crate::access::Routes;
 use crate::operation::Content;
-use crate::{flows, starts};
+use crate::{flows, rehearsals, starts};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -20,6 +21,27 @@ pub(super) fn routes() -> Routes {
         .op("get_flow", "Show a flow with its draft and its releases.")
         .ok::<FlowDetail>()
         .fails(&[Code::FlowNotFound])
+        .get("/flows/{flow}/graph.svg", Read, flows::compare::graph)
+        .op("draw_flow", "Draw the steps of a release as a picture.")
+        .query::<GraphFilter>()
+        .answers_content(200, Content::Other("image/svg+xml"))
+        .fails(&[Code::FlowNotFound, Code::ReleaseNotFound])
+        .get("/flows/{flow}/diff", Read, flows::compare::diff)
+        .op(
+            "compare_releases",
+            "Show what one release means that another does not.",
+        )
+        .query::<DiffFilter>()
+        .ok::<FlowDiff>()
+        .fails(&[Code::FlowNotFound, Code::ReleaseNotFound])
+        .get("/flows/{flow}/rehearsals", Read, rehearsals::list)
+        .op(
+            "list_rehearsals",
+            "List the rehearsals of a flow, newest first, without their reports.",
+        )
+        .query::<RehearsalFilter>()
+        .page::<Rehearsal>()
+        .fails(&[Code::FlowNotFound, Code::ReleaseNotFound])
         .put("/flows/{flow}/draft", Write, flows::push)
         .op("push_flow", "Replace a flow's draft.")
         .takes::<PushFlow>()

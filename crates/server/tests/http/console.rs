@@ -1,7 +1,12 @@
 //! The console, as a browser without script sees it.
 
+mod accessible;
 mod acts;
 mod browser;
+mod flows;
+mod hostile;
+mod look;
+mod operating;
 mod pages;
 mod signing_in;
 mod stage;

@@ -17,6 +17,7 @@ const WITHOUT_METHOD: &[&str] = &[
     "ask_to_deliver",
     "call_back",
     "deliver",
+    "draw_flow",
     "explain_callback",
     "get_openapi",
     "is_alive",

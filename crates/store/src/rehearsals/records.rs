@@ -43,9 +43,23 @@ const FIND: &str = "
            cases_done, cases_total, report::text,
            CASE WHEN state IN ('queued', 'running') AND seen_at < moment() - interval '1 minute'
                 THEN 'the server that rehearsed it is gone: ask again' ELSE problem END,
-           asked_at, ended_at
+           asked_at, ended_at, whole
       FROM rehearsals
      WHERE namespace_id = $1 AND id = $2";
+
+/// Without their reports, which may be long. How many there are, `TRIM` bounds.
+const OF_FLOW: &str = "
+    SELECT id, flow, digest,
+           CASE WHEN state IN ('queued', 'running') AND seen_at < moment() - interval '1 minute'
+                THEN 'stopped' ELSE state::text END,
+           cases_done, cases_total, NULL::text,
+           CASE WHEN state IN ('queued', 'running') AND seen_at < moment() - interval '1 minute'
+                THEN 'the server that rehearsed it is gone: ask again' ELSE problem END,
+           asked_at, ended_at, whole
+      FROM rehearsals
+     WHERE namespace_id = $1 AND flow = $2
+     ORDER BY asked_at DESC, id DESC
+     LIMIT 500";
 
 /// The latest whole rehearsal of each digest with the same facts.
 const LATEST: &str = "
@@ -61,7 +75,7 @@ const TRIED: &str = "
       FROM rehearsals
      WHERE namespace_id = $1 AND flow = $2 AND digest = $3 AND facts = $4 AND whole";
 
-pub(crate) const STATEMENTS: &[&str] = &[ASK, TRIM, ADVANCE, FINISH, FIND, LATEST, TRIED];
+pub(crate) const STATEMENTS: &[&str] = &[ASK, TRIM, ADVANCE, FINISH, FIND, OF_FLOW, LATEST, TRIED];
 
 /// A rehearsal that is asked for.
 #[derive(Clone, Debug)]
@@ -105,6 +119,8 @@ pub struct RehearsalView {
     pub asked_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
+    /// Whether every example and every fault is played.
+    pub whole: bool,
 }
 
 /// How often a release was to be rehearsed with the same facts.
@@ -235,7 +251,23 @@ fn read(row: &Row) -> RehearsalView {
         problem: row.get(7),
         asked_at: row.get(8),
         ended_at: row.get(9),
+        whole: row.get(10),
     }
+}
+
+/// Lists the rehearsals of a flow, the newest first, without their reports.
+///
+/// # Errors
+///
+/// Where the database does not answer.
+pub async fn list_of_flow(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    flow: &str,
+) -> Result<Vec<RehearsalView>, ReadError> {
+    let client = cell.reader().await?;
+    let rows = client.query(OF_FLOW, &[&namespace_id, &flow]).await?;
+    Ok(rows.iter().map(read).collect())
 }
 
 /// How often one asked for a whole rehearsal of a digest with these facts, and whether a server is

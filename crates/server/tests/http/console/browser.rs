@@ -12,17 +12,22 @@ use semel_api::types::RunStatus;
 use semel_model::Span;
 
 use super::stage::Stage;
-use crate::world::PATIENCE_SECS;
+use crate::world::{PATIENCE_SECS, World};
 use chromium::Chromium;
 
 /// The address that signs in.
-async fn link(stage: &Stage) -> Result<String> {
-    let code = stage.world.client.make_sign_in_code().await?;
-    Ok(format!("http://{}{}", stage.world.address, code.path))
+pub(super) async fn link(stage: &Stage) -> Result<String> {
+    link_of(&stage.world).await
+}
+
+/// The address that signs in to a world.
+pub(super) async fn link_of(world: &World) -> Result<String> {
+    let code = world.client.make_sign_in_code().await?;
+    Ok(format!("http://{}{}", world.address, code.path))
 }
 
 /// Runs something with a browser on a thread of its own, while this one serves.
-async fn browse<T: Send + 'static>(
+pub(super) async fn browse<T: Send + 'static>(
     work: impl FnOnce(&mut Chromium) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     tokio::task::spawn_blocking(move || work(&mut Chromium::start()?)).await?
@@ -75,7 +80,7 @@ async fn no_page_runs_what_it_shows_and_every_page_fits_a_narrow_screen() -> Res
     let stage = Stage::start().await?;
     let link = link(&stage).await?;
     let base = format!("http://{}", stage.world.address);
-    let pages = stage.pages();
+    let pages = stage.all_pages().await?;
     let pictures = std::env::var_os("SEMEL_PICTURES").map(PathBuf::from);
 
     browse(move |browser| {

@@ -24,6 +24,14 @@ async fn an_empty_installation_says_what_would_be_there() -> Result<()> {
         ("/duplicates", "No repeat was stopped."),
         ("/effects", "There is no such effect."),
         ("/flows", "semel init NAME"),
+        ("/schedules", "No live release has a schedule."),
+        ("/connections", "semel connection create NAME"),
+        ("/secrets", "semel secret set NAME"),
+        ("/subscriptions", "semel subscription create NAME"),
+        ("/tasks", "No worker has anything to do."),
+        ("/jobs", "Nothing was done to many runs at once yet."),
+        ("/replays", "No plan was made yet."),
+        ("/settings", "semel alert set CONNECTION"),
         ("/keys?key=none", "Nothing is known under this key."),
     ] {
         let shown = browser.page(&format!("/console/main{page}")).await?;
@@ -37,7 +45,7 @@ async fn every_page_is_one_document_that_needs_no_script() -> Result<()> {
     let stage = Stage::start().await?;
     let browser = Browser::signed_in(&stage.world).await?;
 
-    for path in stage.pages() {
+    for path in stage.all_pages().await? {
         let page = browser.page(&path).await?;
 
         assert_eq!(page.matches("<h1").count(), 1, "{path}");
@@ -71,7 +79,7 @@ async fn hostile_text_is_shown_and_does_nothing() -> Result<()> {
     let browser = Browser::signed_in(&stage.world).await?;
     let mut seen = 0;
 
-    for path in stage.pages() {
+    for path in stage.all_pages().await? {
         let page = browser.page(&path).await?;
 
         for active in [
@@ -137,7 +145,7 @@ async fn the_json_and_the_curl_line_of_every_page_work_as_printed() -> Result<()
     let browser = Browser::signed_in(world).await?;
     let bearer = format!("Bearer {}", world.token);
 
-    for path in stage.pages() {
+    for path in stage.all_pages().await? {
         let page = browser.page(&path).await?;
         let json = texts(&page, "JSON")?;
         let route = json.strip_prefix("GET ").context("a route")?;

@@ -1,6 +1,8 @@
 //! An installation with something of everything: runs that ended, one in doubt, one that waits for a
 //! decision, repeats, and texts that a page must only show.
 
+mod more;
+
 use anyhow::{Context, Result, ensure};
 use semel_api::types::{Approval, Effect, RunStatus, StartRun};
 use semel_model::{RunId, Span};
@@ -74,7 +76,14 @@ impl Stage {
         })
     }
 
-    /// Every page of the console that there is something on.
+    /// Every page of the console, with something on each.
+    pub(super) async fn all_pages(&self) -> Result<Vec<String>> {
+        let mut pages = self.pages();
+        pages.extend(self.furnish().await?);
+        Ok(pages)
+    }
+
+    /// The pages about runs that there is something on.
     pub(super) fn pages(&self) -> Vec<String> {
         let Self {
             done,

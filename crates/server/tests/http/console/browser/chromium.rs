@@ -19,19 +19,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A page in a browser. It blocks: a test uses it on a thread of its own.
-pub(super) struct Chromium {
+pub(in crate::console) struct Chromium {
     child: Child,
     input: File,
     output: Receiver<Value>,
     session: Option<String>,
     last: u64,
     /// Dialogs that a page opened, and what the browser objected to.
-    pub(super) seen: Vec<String>,
+    pub(in crate::console) seen: Vec<String>,
     _home: tempfile::TempDir,
 }
 
 impl Chromium {
-    pub(super) fn start() -> Result<Self> {
+    pub(in crate::console) fn start() -> Result<Self> {
         let home = tempfile::tempdir()?;
         let (to, from) = (home.path().join("to"), home.path().join("from"));
         let made = Command::new("mkfifo").arg(&to).arg(&from).status()?;
@@ -117,7 +117,7 @@ impl Chromium {
     }
 
     /// The size of the window, and whether a person prefers the dark.
-    pub(super) fn look(&mut self, width: u32, height: u32, dark: bool) -> Result<()> {
+    pub(in crate::console) fn look(&mut self, width: u32, height: u32, dark: bool) -> Result<()> {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
         self.call("Emulation.setDeviceMetricsOverride", size)?;
         let scheme = if dark { "dark" } else { "light" };
@@ -127,13 +127,30 @@ impl Chromium {
     }
 
     /// Goes to an address, and waits until something is true there.
-    pub(super) fn open(&mut self, url: &str, until: &str) -> Result<()> {
+    pub(in crate::console) fn open(&mut self, url: &str, until: &str) -> Result<()> {
         self.call("Page.navigate", json!({"url": url}))?;
         self.until(until)
     }
 
+    /// Lets tools of the test run on pages that forbid it. Only for what does not judge the policy.
+    pub(in crate::console) fn bypass_policy(&mut self) -> Result<()> {
+        self.call("Page.setBypassCSP", json!({"enabled": true}))?;
+        Ok(())
+    }
+
+    /// What a promise on the page comes to.
+    pub(in crate::console) fn eval_promise(&mut self, expression: &str) -> Result<Value> {
+        let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let answer = self.call("Runtime.evaluate", params)?;
+        ensure!(
+            answer.get("exceptionDetails").is_none(),
+            "{expression}: {answer}"
+        );
+        Ok(answer["result"]["value"].clone())
+    }
+
     /// The value of an expression on the page.
-    pub(super) fn eval(&mut self, expression: &str) -> Result<Value> {
+    pub(in crate::console) fn eval(&mut self, expression: &str) -> Result<Value> {
         let params = json!({"expression": expression, "returnByValue": true, "userGesture": true});
         let answer = self.call("Runtime.evaluate", params)?;
         ensure!(
@@ -144,7 +161,7 @@ impl Chromium {
     }
 
     /// Waits until an expression is true. While a page is left, nothing is.
-    pub(super) fn until(&mut self, expression: &str) -> Result<()> {
+    pub(in crate::console) fn until(&mut self, expression: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let whole = format!("document.readyState === 'complete' && Boolean({expression})");
         while Instant::now() < deadline {
@@ -158,7 +175,7 @@ impl Chromium {
     }
 
     /// Writes a picture of the whole page.
-    pub(super) fn picture(&mut self, file: &Path) -> Result<()> {
+    pub(in crate::console) fn picture(&mut self, file: &Path) -> Result<()> {
         let params = json!({"format": "png", "captureBeyondViewport": true});
         let shot = self.call("Page.captureScreenshot", params)?;
         let data = shot["data"].as_str().context("a picture")?;

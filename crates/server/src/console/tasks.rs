@@ -1,0 +1,152 @@
+//! Tasks: what workers outside have to do, by queue, and who holds what.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use semel_api::types::{Page as Found, Task};
+use semel_model::task::TaskState;
+
+use super::acts::section;
+use super::markup::{self, Markup};
+use super::shell::{Shell, show_list};
+use super::visit::Visit;
+use super::words;
+use crate::answer::Answered;
+
+/// How many tasks are looked at.
+const LOOKED_AT: usize = 500;
+
+/// What is known of a queue.
+#[derive(Default)]
+struct Queue {
+    open: usize,
+    held: usize,
+    oldest: Option<Timestamp>,
+    workers: Vec<String>,
+}
+
+/// `GET /console/{namespace}/tasks`.
+pub(super) async fn page(visit: Visit) -> Answered {
+    let (queue, all) = (visit.parameter("queue"), visit.parameter("all") == "yes");
+    let limit = LOOKED_AT.to_string();
+    let asked = [
+        ("queue", queue),
+        ("all", if all { "true" } else { "" }),
+        ("limit", &limit),
+    ];
+    let json = words::address("/v1/tasks", &asked);
+    let found: Found<Task> = visit.get(&json).await?;
+    let mut command = "semel task list".to_owned();
+    if !queue.is_empty() {
+        command.push_str(&format!(" --queue {}", words::shell_word(queue)));
+    }
+    if all {
+        command.push_str(" --all");
+    }
+    let other = match all {
+        true => Markup::text("Only open ones").link(&address(&visit, queue, "")),
+        false => Markup::text("Ended ones, too").link(&address(&visit, queue, "yes")),
+    };
+    let every = (!queue.is_empty()).then(|| {
+        let all = if all { "yes" } else { "" };
+        Markup::text("Every queue").link(&address(&visit, "", all))
+    });
+    let links = Markup::join([other].into_iter().chain(every));
+    let mut body = vec![links.within("p", "presets")];
+    if found.items.is_empty() {
+        let nothing = "No worker has anything to do. A step of the kind task puts work into a queue; `semel worker` or a program of your own claims it.";
+        body.push(Markup::text(nothing).within("p", "empty"));
+    } else {
+        body.push(section("queues", "Queues", &queues(&visit, &found.items)));
+        body.push(section("tasks", "Tasks", &table(&visit, &found.items)));
+    }
+    if found.items.len() >= LOOKED_AT {
+        let cut = format!("The newest {LOOKED_AT} tasks are looked at; there may be more.");
+        body.push(Markup::text(&cut).within("p", "help"));
+    }
+    let shell = Shell::new(&visit, "/tasks", "Tasks and workers", &json, &command);
+    let lead = Markup::fixed("What workers outside have to do, and who holds what.");
+    show_list(shell, lead, body)
+}
+
+fn address(visit: &Visit, queue: &str, all: &str) -> String {
+    words::address(&visit.page("/tasks"), &[("queue", queue), ("all", all)])
+}
+
+fn queues(visit: &Visit, tasks: &[Task]) -> Markup {
+    let mut queues: BTreeMap<&str, Queue> = BTreeMap::new();
+    for task in tasks {
+        let queue = queues.entry(&task.queue).or_default();
+        match task.state {
+            TaskState::Open => {
+                queue.open += 1;
+                let older = queue.oldest.is_none_or(|oldest| task.opened_at < oldest);
+                if older {
+                    queue.oldest = Some(task.opened_at);
+                }
+            }
+            TaskState::Held => queue.held += 1,
+            TaskState::Done | TaskState::Failed | TaskState::Lost | TaskState::Withdrawn => {}
+        }
+        if let Some(worker) = &task.worker
+            && !queue.workers.contains(worker)
+        {
+            queue.workers.push(worker.clone());
+        }
+    }
+    let rows: Vec<Vec<Markup>> = queues
+        .iter()
+        .map(|(name, queue)| {
+            vec![
+                markup::code(name).link(&address(visit, name, "")),
+                Markup::text(&queue.open.to_string()),
+                Markup::text(&queue.held.to_string()),
+                queue.oldest.map(|at| visit.time(at)).unwrap_or_default(),
+                Markup::text(&queue.workers.join(", ")),
+            ]
+        })
+        .collect();
+    let columns = ["Queue", "Open", "Held", "Oldest open", "Workers"];
+    markup::table("Queues", &columns, &rows)
+}
+
+fn table(visit: &Visit, tasks: &[Task]) -> Markup {
+    let row = |task: &Task| {
+        let (effect, run) = (task.task.to_string(), task.run.to_string());
+        vec![
+            state(task),
+            markup::code(&task.step).link(&visit.page(&format!("/effects/{effect}"))),
+            Markup::text(&task.queue),
+            Markup::text(task.worker.as_deref().unwrap_or("-")),
+            Markup::text(&task.attempt.to_string()),
+            visit.time(task.opened_at),
+            task.lease_until
+                .map(|at| visit.time(at))
+                .unwrap_or_default(),
+            markup::code(&run[..12]).link(&visit.page(&format!("/runs/{run}"))),
+        ]
+    };
+    let rows: Vec<Vec<Markup>> = tasks.iter().map(row).collect();
+    let columns = [
+        "State",
+        "Step",
+        "Queue",
+        "Worker",
+        "Attempt",
+        "Opened",
+        "Lease until",
+        "Run",
+    ];
+    markup::table("Tasks, the newest first", &columns, &rows)
+}
+
+fn state(task: &Task) -> Markup {
+    match task.state {
+        TaskState::Open => markup::other_state("rest", "◔", "open"),
+        TaskState::Held => markup::other_state("live", "▶", "held"),
+        TaskState::Done => markup::other_state("good", "●", "done"),
+        TaskState::Failed => markup::other_state("bad", "■", "failed"),
+        TaskState::Lost => markup::other_state("doubt", "◆", "lost"),
+        TaskState::Withdrawn => markup::other_state("quiet", "✕", "withdrawn"),
+    }
+}
