@@ -139,7 +139,7 @@ CREATE TABLE config_version (
     CONSTRAINT config_version_version_check CHECK ((version > 0))
 );
 
--- API tokens. The secret itself is never stored.
+-- API tokens, and the people who sign in through an identity provider. The secret itself is never stored.
 CREATE TABLE tokens (
     -- The public part of the token.
     id uuid NOT NULL,
@@ -163,13 +163,39 @@ CREATE TABLE tokens (
     role text,
     -- What it may do: every route of the API needs one of them.
     rights text[] NOT NULL,
+    -- An API token, or a person: nobody has the secret of a person's row, which only sign-ins stand for.
+    kind text NOT NULL DEFAULT 'api'::text,
+    -- The identity provider that knows the person; null for an API token.
+    issuer text,
+    -- What the provider knows the person by; null for an API token.
+    subject text,
 
     CONSTRAINT tokens_pkey PRIMARY KEY (id),
     CONSTRAINT tokens_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces(id),
+    CONSTRAINT tokens_check CHECK ((((kind = 'person'::text) = (issuer IS NOT NULL)) AND ((kind = 'person'::text) = (subject IS NOT NULL)))),
     CONSTRAINT tokens_digest_check CHECK ((octet_length(digest) = 32)),
+    CONSTRAINT tokens_kind_check CHECK ((kind = ANY (ARRAY['api'::text, 'person'::text]))),
     CONSTRAINT tokens_rights_check CHECK (((cardinality(rights) > 0) AND (rights <@ ARRAY['read'::text, 'payload'::text, 'start'::text, 'operate'::text, 'settle'::text, 'replay'::text, 'approve'::text, 'write'::text, 'promote'::text, 'connect'::text, 'secret'::text, 'override'::text, 'redo'::text, 'once'::text, 'work'::text, 'admin'::text, 'audit'::text, 'instance'::text]))),
     CONSTRAINT tokens_role_check CHECK ((role = ANY (ARRAY['observer'::text, 'viewer'::text, 'operator'::text, 'approver'::text, 'editor'::text, 'admin'::text, 'worker'::text])))
 );
+CREATE UNIQUE INDEX tokens_by_person ON tokens USING btree (issuer, subject, namespace_id) WHERE (kind = 'person'::text);
+
+-- Which role the members of a group have who sign in through an identity provider.
+CREATE TABLE group_roles (
+    -- The namespace that they have it in.
+    namespace_id integer NOT NULL,
+    -- The group, as the identity provider calls it.
+    group_name text NOT NULL,
+    -- The role.
+    role text NOT NULL,
+    -- When the group got this role.
+    changed_at timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT group_roles_pkey PRIMARY KEY (namespace_id, group_name),
+    CONSTRAINT group_roles_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces(id),
+    CONSTRAINT group_roles_role_check CHECK ((role = ANY (ARRAY['observer'::text, 'viewer'::text, 'operator'::text, 'approver'::text, 'editor'::text, 'admin'::text, 'worker'::text])))
+);
+CREATE INDEX group_roles_by_group ON group_roles USING btree (group_name);
 
 -- Codes that people sign in to the console with, each once. The code itself is never stored.
 CREATE TABLE sign_in_codes (
@@ -192,11 +218,11 @@ CREATE TABLE sign_ins (
     digest bytea NOT NULL,
     -- The token whose rights it has; it works while the token does.
     token_id uuid NOT NULL,
-    -- When the code was used.
+    -- When the person signed in.
     created_at timestamp with time zone NOT NULL DEFAULT moment(),
     -- When it was last used, to the minute.
     seen_at timestamp with time zone NOT NULL DEFAULT moment(),
-    -- When it stops working, however often it is used.
+    -- When it stops working, however often it is used. That of a person who signed in through an identity provider moves each time that the provider names their groups.
     expires_at timestamp with time zone NOT NULL,
 
     CONSTRAINT sign_ins_pkey PRIMARY KEY (digest),
@@ -204,6 +230,19 @@ CREATE TABLE sign_ins (
     CONSTRAINT sign_ins_digest_check CHECK ((octet_length(digest) = 32))
 );
 CREATE INDEX sign_ins_by_expiry ON sign_ins USING btree (expires_at);
+CREATE INDEX sign_ins_by_token ON sign_ins USING btree (token_id);
+
+-- Logout tokens of identity providers that were used: each works once.
+CREATE TABLE logout_tokens (
+    -- SHA-256 of the issuer and the token's identity.
+    digest bytea NOT NULL,
+    -- When a token of this identity would be too old anyway.
+    expires_at timestamp with time zone NOT NULL,
+
+    CONSTRAINT logout_tokens_pkey PRIMARY KEY (digest),
+    CONSTRAINT logout_tokens_digest_check CHECK ((octet_length(digest) = 32))
+);
+CREATE INDEX logout_tokens_by_expiry ON logout_tokens USING btree (expires_at);
 
 -- Destinations as their owners describe them. They name secrets and hold none.
 CREATE TABLE connections (

@@ -109,9 +109,13 @@ CREATE TABLE tokens (
     role         text CHECK (role IN ('observer', 'viewer', 'operator', 'approver', 'editor', 'admin', 'worker')),
     rights       text[] NOT NULL CHECK (cardinality(rights) > 0 AND rights <@ ARRAY[
         'read', 'payload', 'start', 'operate', 'settle', 'replay', 'approve', 'write', 'promote',
-        'connect', 'secret', 'override', 'redo', 'once', 'work', 'admin', 'audit', 'instance'])
+        'connect', 'secret', 'override', 'redo', 'once', 'work', 'admin', 'audit', 'instance']),
+    kind         text NOT NULL DEFAULT 'api' CHECK (kind IN ('api', 'person')),
+    issuer       text,
+    subject      text,
+    CHECK ((kind = 'person') = (issuer IS NOT NULL) AND (kind = 'person') = (subject IS NOT NULL))
 );
-COMMENT ON TABLE tokens IS 'API tokens. The secret itself is never stored.';
+COMMENT ON TABLE tokens IS 'API tokens, and the people who sign in through an identity provider. The secret itself is never stored.';
 COMMENT ON COLUMN tokens.id IS 'The public part of the token.';
 COMMENT ON COLUMN tokens.namespace_id IS 'The one namespace that it gives access to.';
 COMMENT ON COLUMN tokens.name IS 'What its owner calls it.';
@@ -123,6 +127,24 @@ COMMENT ON COLUMN tokens.last_used_at IS 'When it was last used, to the minute.'
 COMMENT ON COLUMN tokens.groups IS 'The groups that its owner belongs to: an approval may be from one of them.';
 COMMENT ON COLUMN tokens.role IS 'The role that it was made with; its rights are in rights, as they were then.';
 COMMENT ON COLUMN tokens.rights IS 'What it may do: every route of the API needs one of them.';
+COMMENT ON COLUMN tokens.kind IS 'An API token, or a person: nobody has the secret of a person''s row, which only sign-ins stand for.';
+COMMENT ON COLUMN tokens.issuer IS 'The identity provider that knows the person; null for an API token.';
+COMMENT ON COLUMN tokens.subject IS 'What the provider knows the person by; null for an API token.';
+CREATE UNIQUE INDEX tokens_by_person ON tokens (issuer, subject, namespace_id) WHERE kind = 'person';
+
+CREATE TABLE group_roles (
+    namespace_id integer NOT NULL REFERENCES namespaces,
+    group_name   text NOT NULL,
+    role         text NOT NULL CHECK (role IN ('observer', 'viewer', 'operator', 'approver', 'editor', 'admin', 'worker')),
+    changed_at   timestamptz NOT NULL DEFAULT moment(),
+    PRIMARY KEY (namespace_id, group_name)
+);
+COMMENT ON TABLE group_roles IS 'Which role the members of a group have who sign in through an identity provider.';
+COMMENT ON COLUMN group_roles.namespace_id IS 'The namespace that they have it in.';
+COMMENT ON COLUMN group_roles.group_name IS 'The group, as the identity provider calls it.';
+COMMENT ON COLUMN group_roles.role IS 'The role.';
+COMMENT ON COLUMN group_roles.changed_at IS 'When the group got this role.';
+CREATE INDEX group_roles_by_group ON group_roles (group_name);
 
 CREATE TABLE sign_in_codes (
     digest     bytea PRIMARY KEY CHECK (octet_length(digest) = 32),
@@ -145,10 +167,20 @@ CREATE TABLE sign_ins (
 COMMENT ON TABLE sign_ins IS 'Browsers that are signed in to the console. What a browser holds is never stored.';
 COMMENT ON COLUMN sign_ins.digest IS 'SHA-256 of the cookie, which has 256 random bits.';
 COMMENT ON COLUMN sign_ins.token_id IS 'The token whose rights it has; it works while the token does.';
-COMMENT ON COLUMN sign_ins.created_at IS 'When the code was used.';
+COMMENT ON COLUMN sign_ins.created_at IS 'When the person signed in.';
 COMMENT ON COLUMN sign_ins.seen_at IS 'When it was last used, to the minute.';
-COMMENT ON COLUMN sign_ins.expires_at IS 'When it stops working, however often it is used.';
+COMMENT ON COLUMN sign_ins.expires_at IS 'When it stops working, however often it is used. That of a person who signed in through an identity provider moves each time that the provider names their groups.';
 CREATE INDEX sign_ins_by_expiry ON sign_ins (expires_at);
+CREATE INDEX sign_ins_by_token ON sign_ins (token_id);
+
+CREATE TABLE logout_tokens (
+    digest     bytea PRIMARY KEY CHECK (octet_length(digest) = 32),
+    expires_at timestamptz NOT NULL
+);
+COMMENT ON TABLE logout_tokens IS 'Logout tokens of identity providers that were used: each works once.';
+COMMENT ON COLUMN logout_tokens.digest IS 'SHA-256 of the issuer and the token''s identity.';
+COMMENT ON COLUMN logout_tokens.expires_at IS 'When a token of this identity would be too old anyway.';
+CREATE INDEX logout_tokens_by_expiry ON logout_tokens (expires_at);
 
 CREATE TABLE connections (
     namespace_id integer NOT NULL,

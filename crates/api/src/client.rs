@@ -13,6 +13,7 @@ mod error;
 mod find;
 mod flows;
 mod held;
+mod members;
 mod namespaces;
 mod once;
 mod pauses;

@@ -3,54 +3,11 @@
 //! A word is never given a second meaning. Mistakes in a flow's text have words of their own,
 //! listed by the flow language; no word is on both lists.
 
+mod define;
 mod text;
 
+use define::codes;
 pub use text::CodeError;
-
-macro_rules! codes {
-    ($($(#[$doc:meta])* $variant:ident $name:literal $status:literal $title:literal $hint:literal;)*) => {
-        /// The kind of an error: a stable word, with a page of its own.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Code { $($(#[$doc])* $variant,)* }
-
-        impl Code {
-            /// Every code.
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            /// The word.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// The HTTP status that it comes with; 0 where no server answered.
-            pub const fn status(self) -> u16 {
-                match self { $(Self::$variant => $status,)* }
-            }
-
-            /// The kind of error, for people.
-            pub const fn title(self) -> &'static str {
-                match self { $(Self::$variant => $title,)* }
-            }
-
-            /// What to do.
-            pub const fn hint(self) -> &'static str {
-                match self { $(Self::$variant => $hint,)* }
-            }
-
-            /// The page's text.
-            pub const fn page_text(self) -> &'static str {
-                match self {
-                    $(Self::$variant => include_str!(concat!("../../../docs/errors/", $name, ".md")),)*
-                }
-            }
-
-            /// The path of the page in the repository.
-            pub const fn page(self) -> &'static str {
-                match self { $(Self::$variant => concat!("docs/errors/", $name, ".md"),)* }
-            }
-        }
-    };
-}
 
 codes! {
     /// No token, or one that does not work.
@@ -68,6 +25,33 @@ codes! {
     /// The console is reached by an address that it cannot be used safely on.
     ConsoleAddress "console-address" 421 "The console is not available at this address"
         "Use the installation's own https address, or http on this machine's 127.0.0.1.";
+    /// The browser did not begin this sign-in, or too long ago.
+    SignInExpired "sign-in-expired" 400 "This sign-in was not begun here, or is over"
+        "Begin again: choose the identity provider on the page that signs in.";
+    /// The identity provider refused.
+    ProviderRefused "provider-refused" 403 "The identity provider refused the sign-in"
+        "Read what it says, and begin again; ask the people who run it if it stays so.";
+    /// The identity provider cannot be used now.
+    ProviderUnavailable "provider-unavailable" 502 "The identity provider cannot be used now"
+        "Try again soon; `semel doctor` on the server's machine says what is wrong. `semel open` still works.";
+    /// What the identity provider says of the person cannot be believed.
+    IdentityInvalid "identity-invalid" 403 "What the identity provider says cannot be verified"
+        "Begin again; if it stays so, compare issuer and client of the server with the provider's.";
+    /// No group of the person has a role.
+    GroupMissing "group-missing" 403 "No group of yours has a role here"
+        "Ask who manages Semel to give one of your groups a role: `semel member map GROUP --role ROLE`.";
+    /// An operator revoked the person.
+    PersonRevoked "person-revoked" 403 "Your access was revoked"
+        "Ask who manages the namespace; `semel member restore` lets you in again.";
+    /// A logout token that is not the provider's, is too old, or was used.
+    LogoutInvalid "logout-invalid" 400 "The logout token does not work"
+        "Send a new logout token of the configured issuer for the configured client.";
+    /// No such person.
+    PersonNotFound "person-not-found" 404 "There is no such person"
+        "Check the id and the namespace; `semel member people` shows who signed in.";
+    /// The group has no role.
+    GroupNotMapped "group-not-mapped" 404 "The group has no role here"
+        "Check the group's name and the namespace; `semel member list` shows every group that has one.";
     /// No such token.
     TokenNotFound "token-not-found" 404 "There is no such token"
         "Check the token's id and the namespace; `semel token list --all` shows every token.";

@@ -16,6 +16,7 @@ mod effect;
 mod find;
 mod flow;
 mod held;
+mod member;
 mod namespace;
 mod once;
 mod pause;
@@ -61,6 +62,7 @@ pub use flow::{
 pub use held::{
     AcceptAsNew, DecidedHeld, HeldDecision, HeldReason, RefusedDelivery, RefusedFilter,
 };
+pub use member::{ChangePerson, GroupRole, MapGroup, Person, PersonFilter, UnmapGroup};
 pub use namespace::{CreateNamespace, CreatedNamespace, Namespace, NamespaceFilter};
 pub use once::{
     BeginOnce, BegunOnce, FailOnce, FinishOnce, GetOnce, HeartbeatOnce, OnceEffect, OnceFilter,

@@ -23,6 +23,7 @@ pub(crate) mod flow;
 pub(crate) mod init;
 pub(crate) mod key;
 pub(crate) mod kv;
+pub(crate) mod member;
 pub(crate) mod migrate;
 pub(crate) mod namespace;
 pub(crate) mod once;
@@ -104,6 +105,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Token(token::Command),
     #[command(subcommand)]
+    Member(member::Command),
+    #[command(subcommand)]
     Namespace(namespace::Command),
     #[command(subcommand)]
     Audit(audit::Command),
@@ -152,6 +155,7 @@ pub(crate) async fn carry_out(
         Command::Subscription(command) => subscription::run(ctx, &command).await,
         Command::Alert(command) => alert::run(ctx, &command).await,
         Command::Token(command) => token::run(ctx, &command).await,
+        Command::Member(command) => member::run(ctx, &command).await,
         Command::Namespace(command) => namespace::run(ctx, &command).await,
         Command::Audit(command) => audit::run(ctx, &command).await,
         Command::Api(arguments) => api::run(ctx, &arguments).await,

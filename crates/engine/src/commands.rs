@@ -12,6 +12,7 @@ pub mod decide_approval;
 pub mod decide_held;
 pub mod drop_key;
 pub mod fire_schedule;
+pub mod member;
 pub mod namespace;
 pub mod once;
 mod operator_result;

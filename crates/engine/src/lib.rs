@@ -61,6 +61,7 @@ pub use commands::decide_approval::{Approver, ClaimedName, DecideError, Decided}
 pub use commands::decide_held::{HeldError, HeldOutcome, HeldWish};
 pub use commands::drop_key::{DropError, DropWish};
 pub use commands::fire_schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
+pub use commands::member::{GROUP_CHARS_MAX, MemberError};
 pub use commands::namespace::{NamespaceError, NewNamespace};
 pub use commands::once::{OnceBegin, OnceBegun, OnceError, OnceFailure, OnceSubject, SeenIntent};
 pub use commands::operator_step::OperatorStepError;
@@ -86,6 +87,7 @@ pub use rehearsal::{CrashPoint, CrashPoints, Rehearsal};
 pub use resources::{Resources, UploadError};
 pub use runtime::{Runtime, StartError};
 pub use secret::{Secret, SecretError};
+pub use semel_steps::bounded_client::{BoundedClient, FetchError, Fetched};
 pub use semel_steps::resources::{
     Bucket, NoResources, Opened, ResourceLocation, ResourceStore, StoredFiles,
 };

@@ -18,7 +18,7 @@ use url::form_urlencoded;
 
 use crate::app::App;
 use crate::auth::signed_in;
-use crate::auth::site::Site;
+use crate::auth::site::{self, Site};
 use crate::auth::{self, Caller, OnBehalfOf};
 use crate::error::ApiError;
 use crate::operation::Operation;
@@ -239,25 +239,40 @@ async fn admit_browser(request: &mut Request, app: &App) -> Result<(), Response>
         checked.map_err(IntoResponse::into_response)?;
     }
     let cells = (app.cell(), app.engine.cell());
-    let found = signed_in::find(headers, site, &app.sign_ins, cells).await;
+    let at = (site, namespace_of(request.uri()));
+    let found = signed_in::find(headers, at, &app.sign_ins, cells).await;
     match found.map_err(IntoResponse::into_response)? {
+        Some(signed_in)
+            if signed_in.is_renewal_due
+                && app.provider.is_some()
+                && request.method() == Method::GET
+                && site::is_page(headers) =>
+        {
+            Err(send_to("/console/sign-in/oidc?quiet=yes&to=", request))
+        }
         Some(signed_in) => {
             request.extensions_mut().insert(signed_in);
             Ok(())
         }
-        None => Err(send_to_sign_in(request.uri(), request.method())),
+        None => Err(send_to("/console/sign-in?to=", request)),
     }
 }
 
+/// The namespace whose page is asked for; empty where it is none's.
+fn namespace_of(uri: &Uri) -> &str {
+    let rest = uri.path().strip_prefix("/console/").unwrap_or_default();
+    rest.split_once('/').map_or("", |(namespace, _)| namespace)
+}
+
 /// After signing in, a page that was asked for is shown; what was sent is not sent again.
-fn send_to_sign_in(uri: &Uri, method: &Method) -> Response {
-    let back: String = match uri.path_and_query() {
-        Some(page) if method == Method::GET => {
+fn send_to(sign_in: &str, request: &Request) -> Response {
+    let back: String = match request.uri().path_and_query() {
+        Some(page) if request.method() == Method::GET => {
             form_urlencoded::byte_serialize(page.as_str().as_bytes()).collect()
         }
         Some(_) | None => String::new(),
     };
-    Redirect::to(&format!("/console/sign-in?to={back}")).into_response()
+    Redirect::to(&format!("{sign_in}{back}")).into_response()
 }
 
 async fn admit_token(access: Access, request: &mut Request, app: &App) -> Result<(), Response> {
@@ -292,7 +307,7 @@ async fn admit(access: Access, headers: &HeaderMap, app: &App) -> Result<Caller,
 
 fn allow(access: Access, caller: Caller) -> Result<Caller, ApiError> {
     match access.right() {
-        Some(right) if !caller.may(right) => Err(ApiError::right_missing(right, &caller.token)),
+        Some(right) if !caller.may(right) => Err(caller.lacks(right)),
         Some(_) | None => Ok(caller),
     }
 }

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::auth::signed_in::{SignIns, SignedIn};
 use crate::auth::{Caller, Verified};
 use crate::error::ApiError;
+use crate::oidc::Provider;
 use crate::options::ServerOptions;
 use crate::places::Places;
 use crate::pulse::Pulse;
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) verified: Verified,
     /// Sign-ins that were looked up a moment ago.
     pub(crate) sign_ins: SignIns,
+    /// The identity provider that signs people in, where there is one.
+    pub(crate) provider: Option<Provider>,
     /// How much is admitted.
     pub(crate) edge: RateLimits,
     /// How long deliveries to hooks take, from the whole body to the answer.

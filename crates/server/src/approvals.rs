@@ -224,9 +224,14 @@ pub(crate) async fn decide(
         return Err(ApiError::new(Code::BodyInvalid, detail));
     }
     let found = find_own(&app, &caller, &approval).await?;
-    let by = Approver::Token {
-        name: caller.token.clone(),
-        groups: caller.groups.clone(),
+    let (name, groups) = (caller.token.clone(), caller.groups.clone());
+    let by = match caller.subject.clone() {
+        Some(subject) => Approver::Person {
+            name,
+            subject,
+            groups,
+        },
+        None => Approver::Token { name, groups },
     };
     let decided = carry_out(&app, &found, by, to_verdict(decide)).await;
     answer_decided(&decided.map_err(No::into_refusal)?)

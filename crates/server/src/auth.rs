@@ -66,8 +66,10 @@ pub(crate) struct Holder {
     pub(crate) namespace_id: i32,
     /// The namespace.
     pub(crate) namespace: NamespaceName,
-    /// What the token's owner calls it.
+    /// What the token's owner calls it; of a person, their name and what the provider knows them by.
     pub(crate) token: String,
+    /// What an identity provider knows the person by, where one signed them in.
+    pub(crate) subject: Option<String>,
     /// When the token stops working.
     pub(crate) expires_at: Timestamp,
     /// The groups that its owner belongs to.
@@ -79,7 +81,32 @@ pub(crate) struct Holder {
 impl Holder {
     /// The caller's name in the audit log.
     pub(crate) fn actor(&self) -> String {
-        format!("token:{}", self.token)
+        match self.subject {
+            Some(_) => format!("oidc:{}", self.token),
+            None => format!("token:{}", self.token),
+        }
+    }
+
+    /// The caller in a sentence.
+    pub(crate) fn in_words(&self) -> String {
+        match self.subject {
+            Some(_) => format!("`{}`", self.token),
+            None => format!("the token `{}`", self.token),
+        }
+    }
+
+    /// Says that a right is missing.
+    pub(crate) fn lacks(&self, right: Right) -> ApiError {
+        let detail = format!("{} does not have the right `{right}`", self.in_words());
+        ApiError::new(Code::RightMissing, detail).with_hint(match self.subject {
+            Some(_) => {
+                "Ask who manages the namespace to give one of your groups a role that has it."
+                    .to_owned()
+            }
+            None => format!(
+                "Use a token that has it; `semel token create NAME --right {right}` makes one."
+            ),
+        })
     }
 
     /// The caller as the one who acts, under the name that [`Self::actor`] gives.
@@ -127,6 +154,7 @@ pub(crate) async fn verify(
         namespace_id: row.namespace_id,
         namespace,
         token: row.name,
+        subject: None,
         expires_at: row.expires_at,
         groups: row.groups,
         rights: row.rights,
@@ -237,6 +265,7 @@ mod tests {
             namespace_id: 1,
             namespace: "main".parse().unwrap(),
             token: "laptop".to_owned(),
+            subject: None,
             expires_at: Timestamp::UNIX_EPOCH,
             groups: Vec::new(),
             rights: Rights::ALL,

@@ -1,6 +1,7 @@
 //! The console: pages for people.
 //!
-//! - `session` signs in and out; `look` is light or dark; `visit` is who asks for what, and checks forms.
+//! - `session` signs in and out, `oidc` through an identity provider; `look` is light or dark; `visit` is who asks for what,
+//!   and checks forms.
 //! - `api` asks the API's own routes, so that a page shows and does what a program would.
 //! - `markup`, `words` and `timeline` say what is shown, `shell` what surrounds it.
 //! - `acts` are the forms; every other module is a page.
@@ -25,6 +26,7 @@ mod key;
 mod lines;
 mod look;
 mod markup;
+mod oidc;
 mod overview;
 mod records;
 mod release;
@@ -86,11 +88,16 @@ const HEADERS: [(HeaderName, HeaderValue); 6] = [
 /// The routes of the console.
 pub(crate) fn routes() -> Routes {
     let open = Access::Open("the page that signs in; a code is what it takes");
+    let provider = Access::Open("it ends what a cookie of this browser began, at the provider");
+    let logout = Access::Open("the identity provider signs the token that it brings");
     let asset = Access::Open("a part of the program, the same for everybody");
     Routes::default()
         .get("/console", Access::Console, session::enter)
         .get("/console/sign-in", open, session::page)
         .post("/console/sign-in", open, session::submit)
+        .get("/console/sign-in/oidc", open, oidc::start)
+        .get("/console/sign-in/oidc/callback", provider, oidc::finish)
+        .post("/console/sign-in/oidc/logout", logout, oidc::log_out)
         .get("/console/console.css", asset, assets::css)
         .get("/console/console.js", asset, assets::js)
         .get("/console/icon.svg", asset, assets::icon)

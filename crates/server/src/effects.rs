@@ -156,7 +156,7 @@ pub(crate) async fn settle(
 /// To settle by undoing changes the outside world: that needs the right to undo as well.
 fn must_undo(caller: &Caller, verdict: Verdict) -> Result<(), ApiError> {
     match verdict == Verdict::Undo && !caller.may(Right::Redo) {
-        true => Err(ApiError::right_missing(Right::Redo, &caller.token)),
+        true => Err(caller.lacks(Right::Redo)),
         false => Ok(()),
     }
 }

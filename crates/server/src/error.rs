@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use semel_api::types::Diagnostic;
 use semel_api::{Code, Problem};
-use semel_model::{Right, RunId, Span};
+use semel_model::{RunId, Span};
 use semel_store::ReadError;
 use semel_store::audit::ReasonError;
 
@@ -44,14 +44,6 @@ impl ApiError {
     pub(crate) fn database(cause: &str) -> Self {
         tracing::warn!(cause, "the database failed a command");
         Self::unavailable()
-    }
-
-    /// A token lacks the right that is needed.
-    pub(crate) fn right_missing(right: Right, token: &str) -> Self {
-        let detail = format!("the token `{token}` does not have the right `{right}`");
-        Self::new(Code::RightMissing, detail).with_hint(format!(
-            "Use a token that has it; `semel token create NAME --right {right}` makes one."
-        ))
     }
 
     /// A worker holds the run.

@@ -157,7 +157,7 @@ pub(crate) async fn drop_key(
     let (flow, key) = (flow.flow()?, of.read()?);
     let (DropKey { reason, new_intent }, body) = payload.read()?;
     if new_intent && !caller.may(Right::Override) {
-        return Err(ApiError::right_missing(Right::Override, &caller.token));
+        return Err(caller.lacks(Right::Override));
     }
     let subject = format!("{flow}?{}", of.key);
     let command = Command {

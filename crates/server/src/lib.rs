@@ -11,7 +11,8 @@
 //! - `payloads` leaves out what a token without the right `payload` may not see.
 //! - `tokens`, `runs`, `effects`, `duplicates`, `keys`, `waits`, `tasks`, `approvals`, `flows`,
 //!   `connections`, `secrets`, `subscriptions` and `alerts` are the API's nouns.
-//! - `console` is the pages for people, on the API's own routes; `sign_ins` makes the codes that open it.
+//! - `console` is the pages for people, on the API's own routes; `sign_ins` makes the codes that open it,
+//!   and [`oidc`] lets an identity provider open it; `members` says for whom.
 //! - `error` is every error response.
 //! - `operation` is what a route takes and returns, and `openapi` makes the API's document of it.
 
@@ -43,8 +44,10 @@ mod inspect;
 mod intake;
 mod keys;
 mod links;
+mod members;
 mod metrics;
 mod namespaces;
+pub mod oidc;
 mod once;
 mod openapi;
 mod operation;

@@ -7,6 +7,7 @@ use semel_engine::memory;
 
 use crate::body_budget::BodyBudget;
 use crate::inspect::Inspector;
+use crate::oidc::OidcOptions;
 
 /// The limits of a server.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct ServerOptions {
     pub prove_every: Duration,
     /// How long requests may take to finish once the server goes down.
     pub drain_patience: Duration,
+    /// The identity provider that signs people in to the console.
+    pub oidc: Option<OidcOptions>,
     /// Looks at every response, in tests.
     pub inspector: Option<Inspector>,
 }
@@ -59,6 +62,7 @@ impl Default for ServerOptions {
             require_rehearsal: false,
             prove_every: Duration::from_secs(60),
             drain_patience: Duration::from_secs(15),
+            oidc: None,
             inspector: None,
         }
     }

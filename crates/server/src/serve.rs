@@ -30,6 +30,7 @@ use crate::auth::Verified;
 use crate::auth::signed_in::SignIns;
 use crate::crowd::{Crowd, Member};
 use crate::metrics;
+use crate::oidc::Provider;
 use crate::options::ServerOptions;
 use crate::places::Places;
 use crate::pulse::Pulse;
@@ -50,6 +51,9 @@ pub enum ServeError {
     /// The listener does not say where it listens.
     #[error("the listener cannot be used")]
     Listener(#[source] io::Error),
+    /// The client for the identity provider cannot be set up.
+    #[error("the identity provider cannot be used: {0}")]
+    Provider(String),
 }
 
 /// Serves until `shutdown`, then lets requests finish. The engine is the caller's to shut down,
@@ -72,6 +76,8 @@ pub async fn serve_with_admin(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     listener.local_addr().map_err(ServeError::Listener)?;
+    let provider = options.oidc.clone().map(Provider::new).transpose();
+    let provider = provider.map_err(ServeError::Provider)?;
     let app = Arc::new(Shared {
         people: engine.cell().for_people(),
         rehearsals: Rehearsals::new(engine.clone()),
@@ -79,6 +85,7 @@ pub async fn serve_with_admin(
         options: options.clone(),
         verified: Verified::default(),
         sign_ins: SignIns::default(),
+        provider,
         edge: RateLimits::new(options.hook_rate),
         hook_seconds: metrics::hook_histogram(),
         held_responses: Places::new(HELD_RESPONSES_MAX, HELD_RESPONSES_EACH),

@@ -150,8 +150,8 @@ fn refuse(error: TokenError, caller: &Holder) -> ApiError {
     match error {
         TokenError::Invalid(detail) => ApiError::new(Code::BodyInvalid, detail),
         TokenError::Beyond(rights) => {
-            let token = &caller.token;
-            let detail = format!("the token `{token}` cannot give what it does not have: {rights}");
+            let who = caller.in_words();
+            let detail = format!("{who} cannot give what it does not have: {rights}");
             ApiError::new(Code::RightMissing, detail)
                 .with_hint("Ask for fewer rights, or create it with a token that has them.".into())
         }

@@ -4,6 +4,7 @@
 //! therefore never retries, never reads the store, and never returns an error: whatever happened
 //! is one of three facts, an [`Outcome`](semel_model::Outcome).
 
+pub mod bounded_client;
 mod connection_test;
 pub mod db;
 pub mod destination;

@@ -38,6 +38,7 @@ pub mod event_waits;
 pub mod flows;
 pub mod gate_exits;
 pub mod gates;
+pub mod group_roles;
 pub mod health;
 pub mod journal;
 pub mod key_audit;
@@ -53,6 +54,7 @@ pub mod object_versions;
 pub mod outbox;
 pub mod partitions;
 pub mod pauses;
+pub mod people;
 pub mod pool;
 pub mod queue;
 pub mod reconcile_passes;
@@ -134,6 +136,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("flows", flows::STATEMENTS),
         ("flows", flows::PROMOTION),
         ("gates", gates::STATEMENTS),
+        ("group_roles", group_roles::STATEMENTS),
         ("health", health::STATEMENTS),
         ("journal", journal::STATEMENTS),
         ("kv", kv::STATEMENTS),
@@ -155,6 +158,8 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("partitions", partitions::STATEMENTS),
         ("pauses", pauses::STATEMENTS),
         ("pauses", pauses::VIEWS),
+        ("people", people::STATEMENTS),
+        ("people", people::views::STATEMENTS),
         ("child_runs", child_runs::STATEMENTS),
         ("queue", queue::STATEMENTS),
         ("refused_deliveries", refused_deliveries::STATEMENTS),

@@ -1,5 +1,5 @@
 //! The `sign_ins` and `sign_in_codes` tables: who is signed in to the console, and the codes that
-//! people sign in with.
+//! people sign in with. `people` makes and renews the sign-ins of an identity provider.
 //!
 //! Both keep digests of what a browser holds. A code is removed by the statement that makes its
 //! sign-in, so that it works once; a sign-in works while its token does.
@@ -33,15 +33,23 @@ const EXCHANGE: &str = "
       JOIN tokens t ON t.id = u.token_id
      WHERE u.expires_at > moment() AND t.revoked_at IS NULL AND t.expires_at > moment()";
 
+/// A person who signed in through an identity provider has a row of `tokens` in each namespace that they
+/// may enter: that of the namespace they ask for is taken, or the one that they entered by.
 const FIND: &str = "
     SELECT t.namespace_id, n.name, t.name, t.expires_at, t.groups, t.rights, t.id,
-           s.seen_at < moment() - interval '1 minute'
+           s.seen_at < moment() - interval '1 minute', t.subject,
+           t.kind = 'person' AND s.expires_at < moment() + make_interval(secs => $4)
       FROM sign_ins s
-      JOIN tokens t ON t.id = s.token_id
+      JOIN tokens h ON h.id = s.token_id
+      JOIN tokens t ON t.id = h.id
+                    OR (t.kind = 'person' AND t.issuer = h.issuer AND t.subject = h.subject)
       JOIN namespaces n ON n.id = t.namespace_id
      WHERE s.digest = $1 AND s.expires_at > moment()
        AND s.seen_at > moment() - make_interval(secs => $2)
-       AND t.revoked_at IS NULL AND t.expires_at > moment()";
+       AND h.revoked_at IS NULL AND h.expires_at > moment()
+       AND t.revoked_at IS NULL AND t.expires_at > moment()
+     ORDER BY n.name = $3 DESC, t.id = h.id DESC
+     LIMIT 1";
 
 /// Once a minute for each sign-in.
 const NOTE: &str = "
@@ -53,6 +61,11 @@ const END: &str = "DELETE FROM sign_ins WHERE digest = $1";
 const FORGET_CODES: &str = "
     DELETE FROM sign_in_codes
      WHERE digest IN (SELECT digest FROM sign_in_codes WHERE expires_at < moment()
+                       ORDER BY expires_at LIMIT $1)";
+
+const FORGET_LOGOUTS: &str = "
+    DELETE FROM logout_tokens
+     WHERE digest IN (SELECT digest FROM logout_tokens WHERE expires_at < moment()
                        ORDER BY expires_at LIMIT $1)";
 
 const FORGET: &str = "
@@ -68,6 +81,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     NOTE,
     END,
     FORGET_CODES,
+    FORGET_LOGOUTS,
     FORGET,
 ];
 
@@ -103,6 +117,21 @@ pub struct SignInRow {
     pub token: TokenId,
     /// Whether its use has to be noted, because it was noted long ago.
     pub use_is_old: bool,
+    /// What an identity provider knows the person by, where one signed them in.
+    pub subject: Option<String>,
+    /// Whether the provider has to name the person's groups again before long.
+    pub is_renewal_due: bool,
+}
+
+/// How long a sign-in lasts, and for whom it is looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct SignInTerms<'a> {
+    /// How long it works unused.
+    pub idle: Span,
+    /// How long before its end it has to be renewed, where an identity provider made it.
+    pub renewal: Span,
+    /// The namespace that is asked for; empty for any.
+    pub namespace: &'a str,
 }
 
 /// Stores the digest of a code, which works once and for so long. Returns when it expires.
@@ -147,15 +176,17 @@ pub async fn exchange(
     Ok(audit::execute(cell, EXCHANGE, &values, act).await? > 0)
 }
 
-/// Looks a sign-in up that works now and was used within `idle`.
+/// Looks a sign-in up that works now and was used not too long ago.
 pub async fn find(
     cell: HomeCell<'_>,
     digest: &[u8],
-    idle: Span,
+    terms: SignInTerms<'_>,
 ) -> Result<Option<SignInRow>, ReadError> {
-    let secs = idle.as_millis() as f64 / 1e3;
+    let idle = terms.idle.as_millis() as f64 / 1e3;
+    let renewal = terms.renewal.as_millis() as f64 / 1e3;
     let client = cell.reader().await?;
-    let row = client.query_opt(FIND, &[&digest, &secs]).await?;
+    let values: [&(dyn ToSql + Sync); 4] = [&digest, &idle, &terms.namespace, &renewal];
+    let row = client.query_opt(FIND, &values).await?;
     Ok(row.map(|row| {
         let words: Vec<&str> = row.get(5);
         SignInRow {
@@ -167,6 +198,8 @@ pub async fn find(
             rights: Rights::of_words(words),
             token: TokenId::from_uuid(row.get(6)),
             use_is_old: row.get(7),
+            subject: row.get(8),
+            is_renewal_due: row.get(9),
         }
     }))
 }
@@ -187,5 +220,6 @@ pub async fn end(cell: HomeCell<'_>, digest: &[u8]) -> Result<(), ReadError> {
 pub(crate) async fn forget(cell: HomeCell<'_>, limit: i64) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     let codes = client.execute(FORGET_CODES, &[&limit]).await?;
-    Ok(codes + client.execute(FORGET, &[&limit]).await?)
+    let logouts = client.execute(FORGET_LOGOUTS, &[&limit]).await?;
+    Ok(codes + logouts + client.execute(FORGET, &[&limit]).await?)
 }

@@ -1,4 +1,5 @@
-//! The `tokens` table: who may use the API, and what each may do there.
+//! The `tokens` table: who may use the API, and what each may do there. Its rows for people who sign in
+//! through an identity provider are written by `people`; nothing here shows, revokes or accepts them.
 //!
 //! A token that another token makes commits only while its maker works and has every right that it
 //! gives: the condition stands in the statement, so a maker that is revoked meanwhile makes nothing.
@@ -34,26 +35,31 @@ const MAKE: &str = "
 
 const REVOKE: &str = "
     UPDATE tokens SET revoked_at = moment()
-     WHERE namespace_id = $1 AND id = $2 AND revoked_at IS NULL";
+     WHERE namespace_id = $1 AND id = $2 AND revoked_at IS NULL AND kind = 'api'";
+
+/// People who have what they have through a group, among others.
+const LAPSE: &str = "
+    UPDATE tokens SET expires_at = moment()
+     WHERE namespace_id = $1 AND kind = 'person' AND expires_at > moment() AND $2 = ANY(groups)";
 
 const FIND: &str = "
     SELECT t.namespace_id, n.name, t.name, t.digest, t.expires_at, t.groups, t.rights,
            coalesce(t.last_used_at < moment() - interval '1 minute', true)
       FROM tokens t
       JOIN namespaces n ON n.id = t.namespace_id
-     WHERE t.id = $1 AND t.revoked_at IS NULL AND t.expires_at > moment()";
+     WHERE t.id = $1 AND t.revoked_at IS NULL AND t.expires_at > moment() AND t.kind = 'api'";
 
 const VIEW: &str = "
     SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
            revoked_at IS NULL AND expires_at > moment(), role, last_used_at
       FROM tokens
-     WHERE namespace_id = $1 AND id = $2";
+     WHERE namespace_id = $1 AND id = $2 AND kind = 'api'";
 
 const LIST: &str = "
     SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
            revoked_at IS NULL AND expires_at > moment(), role, last_used_at
       FROM tokens
-     WHERE namespace_id = $1
+     WHERE namespace_id = $1 AND kind = 'api'
        AND ($2 OR (revoked_at IS NULL AND expires_at > moment()))
        AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
      ORDER BY created_at DESC, id DESC
@@ -66,11 +72,12 @@ const NOTE_USE: &str = "
 
 const EXISTS: &str = "SELECT EXISTS (SELECT FROM tokens WHERE id = $1)";
 
-const COUNT: &str =
-    "SELECT count(*) FROM tokens WHERE revoked_at IS NULL AND expires_at > moment()";
+const COUNT: &str = "
+    SELECT count(*) FROM tokens
+     WHERE revoked_at IS NULL AND expires_at > moment() AND kind = 'api'";
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    INSERT, MAKE, REVOKE, FIND, VIEW, LIST, NOTE_USE, EXISTS, COUNT,
+    INSERT, MAKE, REVOKE, LAPSE, FIND, VIEW, LIST, NOTE_USE, EXISTS, COUNT,
 ];
 
 /// A token to be stored.
@@ -247,6 +254,16 @@ pub async fn revoke(
 ) -> Result<bool, ReadError> {
     let values: [&(dyn ToSql + Sync); 2] = [&namespace_id, id.as_uuid()];
     Ok(audit::execute(cell, REVOKE, &values, act).await? > 0)
+}
+
+/// Ends what the members of a group have who signed in through an identity provider: they sign in again.
+pub(crate) async fn lapse(
+    tx: &Transaction<'_>,
+    namespace_id: i32,
+    group: &str,
+) -> Result<(), ReadError> {
+    tx.execute(LAPSE, &[&namespace_id, &group]).await?;
+    Ok(())
 }
 
 /// Looks a token up that works now.

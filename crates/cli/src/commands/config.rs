@@ -48,5 +48,5 @@ fn show(ctx: &Context) -> Answer {
             cell(shown.env),
         ]);
     }
-    Answer::done(&shown, render(&table))
+    Answer::done(&shown[..], render(&table))
 }

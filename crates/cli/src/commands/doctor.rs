@@ -3,9 +3,10 @@
 mod database;
 mod server;
 
+use semel_server::oidc::check_provider;
 use serde::Serialize;
 
-use super::serve::Database;
+use super::serve::{Database, oidc};
 use crate::answer::{Answer, Problem};
 use crate::code;
 use crate::config::Key;
@@ -72,6 +73,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let mut lines = vec![Line::ok("version", version::FULL), configuration(ctx)];
     lines.extend(database::look(ctx, &arguments.database).await);
     lines.extend(server::look(ctx).await);
+    lines.extend(provider(ctx).await);
     lines.push(disk(ctx));
     let failed = lines
         .iter()
@@ -96,6 +98,20 @@ fn configuration(ctx: &Context) -> Line {
         "config",
         format!("{given} values set; `semel config show` lists them"),
     )
+}
+
+/// Whether the identity provider's documents can be read, where one is configured here.
+async fn provider(ctx: &Context) -> Option<Line> {
+    let mend =
+        "compare SEMEL_OIDC_ISSUER with what the provider calls itself, and reach it from here";
+    let options = match oidc::configured(ctx, &oidc::Arguments::default()) {
+        Ok(options) => options?,
+        Err(problem) => return Some(Line::fail("identity", problem.message(), mend)),
+    };
+    Some(match check_provider(&options).await {
+        Ok(found) => Line::ok("identity", found),
+        Err(why) => Line::fail("identity", why, mend),
+    })
 }
 
 fn disk(ctx: &Context) -> Line {

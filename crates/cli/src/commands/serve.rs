@@ -1,6 +1,7 @@
 //! `semel serve`: API, hooks and runs on a database.
 
 pub(crate) mod keys;
+pub(crate) mod oidc;
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -91,6 +92,8 @@ pub(crate) struct Arguments {
     /// Promote only releases with a passing rehearsal: true or false [default: true].
     #[arg(long, value_name = "BOOL")]
     require_rehearsal: Option<String>,
+    #[command(flatten)]
+    oidc: oidc::Arguments,
     /// Where health and metrics are served without a token, e.g. 127.0.0.1:7172 [env:
     /// SEMEL_ADMIN_LISTEN] [default: none; --listen serves metrics with a token].
     #[arg(long, value_name = "HOST:PORT")]
@@ -173,6 +176,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let mut limits = limits(ctx, arguments.hook_rate.as_deref())?;
     let required = arguments.require_rehearsal.as_deref();
     limits.require_rehearsal = read(ctx, Key::RequireRehearsal, required)?.unwrap_or(true);
+    limits.oidc = oidc::configured(ctx, &arguments.oidc)?;
     let per_source = arguments.source_connections.as_deref();
     if let Some(most) = read(ctx, Key::SourceConnections, per_source)? {
         limits.connections_per_source = most;

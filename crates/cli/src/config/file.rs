@@ -44,6 +44,12 @@ struct Serve {
     s3_region: Option<String>,
     hook_rate: Option<u32>,
     require_rehearsal: Option<bool>,
+    oidc_issuer: Option<String>,
+    oidc_client_id: Option<String>,
+    oidc_client_secret_file: Option<String>,
+    oidc_groups_claim: Option<String>,
+    oidc_scopes: Option<String>,
+    oidc_name: Option<String>,
     admin_listen: Option<String>,
     source_connections: Option<u32>,
     memory: Option<u32>,
@@ -71,7 +77,17 @@ impl File {
             Key::Listen => self.serve.listen.clone(),
             Key::PublicUrl => self.serve.public_url.clone(),
             // Keys that open every callback or every output do not belong beside the flows.
-            Key::Secret | Key::MasterKeys | Key::S3Access | Key::S3Secret => None,
+            Key::Secret
+            | Key::MasterKeys
+            | Key::S3Access
+            | Key::S3Secret
+            | Key::OidcClientSecret => None,
+            Key::OidcIssuer => self.serve.oidc_issuer.clone(),
+            Key::OidcClientId => self.serve.oidc_client_id.clone(),
+            Key::OidcClientSecretFile => self.serve.oidc_client_secret_file.clone(),
+            Key::OidcGroupsClaim => self.serve.oidc_groups_claim.clone(),
+            Key::OidcScopes => self.serve.oidc_scopes.clone(),
+            Key::OidcName => self.serve.oidc_name.clone(),
             Key::SecretFile => self.serve.secret_key_file.clone(),
             Key::MasterKeysFile => self.serve.master_keys_file.clone(),
             Key::AllowPrivate => self.serve.allow_private.clone(),

@@ -49,6 +49,20 @@ pub(crate) enum Key {
     HookRate,
     /// Whether only rehearsed releases are promoted.
     RequireRehearsal,
+    /// The identity provider that signs people in to the console.
+    OidcIssuer,
+    /// What it knows this server by.
+    OidcClientId,
+    /// What this server proves that with.
+    OidcClientSecret,
+    /// A file that holds it.
+    OidcClientSecretFile,
+    /// The claim that names a person's groups.
+    OidcGroupsClaim,
+    /// What is asked of the identity provider.
+    OidcScopes,
+    /// What people call the identity provider.
+    OidcName,
     /// Where health and metrics are served without a token.
     AdminListen,
     /// How many connections one address may have.
@@ -112,7 +126,7 @@ impl Facts {
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 35] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -136,6 +150,13 @@ impl Key {
         Self::S3Secret,
         Self::HookRate,
         Self::RequireRehearsal,
+        Self::OidcIssuer,
+        Self::OidcClientId,
+        Self::OidcClientSecret,
+        Self::OidcClientSecretFile,
+        Self::OidcGroupsClaim,
+        Self::OidcScopes,
+        Self::OidcName,
         Self::AdminListen,
         Self::SourceConnections,
         Self::Memory,
@@ -176,6 +197,22 @@ impl Key {
             Self::RequireRehearsal => {
                 Facts::new("serve.require_rehearsal", "SEMEL_REQUIRE_REHEARSAL").default("true")
             }
+            Self::OidcIssuer => Facts::new("serve.oidc_issuer", "SEMEL_OIDC_ISSUER"),
+            Self::OidcClientId => Facts::new("serve.oidc_client_id", "SEMEL_OIDC_CLIENT_ID"),
+            Self::OidcClientSecret => {
+                Facts::new("serve.oidc_client_secret", "SEMEL_OIDC_CLIENT_SECRET").secret()
+            }
+            Self::OidcClientSecretFile => Facts::new(
+                "serve.oidc_client_secret_file",
+                "SEMEL_OIDC_CLIENT_SECRET_FILE",
+            ),
+            Self::OidcGroupsClaim => {
+                Facts::new("serve.oidc_groups_claim", "SEMEL_OIDC_GROUPS_CLAIM").default("groups")
+            }
+            Self::OidcScopes => {
+                Facts::new("serve.oidc_scopes", "SEMEL_OIDC_SCOPES").default("openid profile")
+            }
+            Self::OidcName => Facts::new("serve.oidc_name", "SEMEL_OIDC_NAME"),
             Self::AdminListen => Facts::new("serve.admin_listen", "SEMEL_ADMIN_LISTEN"),
             Self::SourceConnections => {
                 Facts::new("serve.source_connections", "SEMEL_SOURCE_CONNECTIONS").default("2048")

@@ -70,9 +70,11 @@ pub struct Actor<'a> {
 }
 
 impl Actor<'_> {
-    /// The token's own name.
+    /// The name of the token or the person, without how they came in.
     pub(crate) fn name(&self) -> &str {
-        self.actor.strip_prefix("token:").unwrap_or(self.actor)
+        let mut ways = ["token:", "oidc:"].iter();
+        let name = ways.find_map(|way| self.actor.strip_prefix(way));
+        name.unwrap_or(self.actor)
     }
 
     /// The audit record of an action.

@@ -69,6 +69,15 @@ pub enum Approver {
         /// The groups that its owner belongs to.
         groups: Vec<String>,
     },
+    /// A person whom an identity provider signed in.
+    Person {
+        /// What they are called, with what the provider knows them by.
+        name: String,
+        /// What the provider knows them by.
+        subject: String,
+        /// The groups that they belong to.
+        groups: Vec<String>,
+    },
 }
 
 impl Approver {
@@ -76,7 +85,7 @@ impl Approver {
     fn name(&self) -> String {
         match self {
             Self::Link { name } => format!("{name} (by link, unverified)"),
-            Self::Token { name, .. } => name.clone(),
+            Self::Token { name, .. } | Self::Person { name, .. } => name.clone(),
         }
     }
 
@@ -84,6 +93,17 @@ impl Approver {
         match self {
             Self::Link { name } => format!("link:{name} (unverified)"),
             Self::Token { name, .. } => format!("token:{name}"),
+            Self::Person { name, .. } => format!("oidc:{name}"),
+        }
+    }
+
+    /// Whether they are who started the run, under that name.
+    fn is(&self, starter: &str) -> bool {
+        match self {
+            Self::Link { .. } => false,
+            Self::Token { name, .. } => name == starter,
+            // By what the provider knows them by: what they are called may have changed since.
+            Self::Person { subject, .. } => starter.ends_with(&format!(" ({subject})")),
         }
     }
 
@@ -94,6 +114,8 @@ impl Approver {
             Self::Token { name, groups } => {
                 people.contains(name) || groups.iter().any(|group| people.contains(group))
             }
+            // People choose what they are called at many providers, so the name proves nothing.
+            Self::Person { groups, .. } => groups.iter().any(|group| people.contains(group)),
         }
     }
 }
@@ -246,12 +268,12 @@ fn may_decide(view: &ApprovalView, by: &Approver) -> Result<(), DecideError> {
     }
     match by {
         Approver::Link { .. } if view.login => return Err(DecideError::NeedsLogin),
-        Approver::Token { name, .. } if view.not_by.as_deref() == Some(name) => {
-            return Err(DecideError::Denied(
-                "the person who started the run may not decide about it",
-            ));
-        }
-        Approver::Link { .. } | Approver::Token { .. } => {}
+        Approver::Link { .. } | Approver::Token { .. } | Approver::Person { .. } => {}
+    }
+    if view.not_by.as_deref().is_some_and(|starter| by.is(starter)) {
+        return Err(DecideError::Denied(
+            "the person who started the run may not decide about it",
+        ));
     }
     if by.is_among(&view.people) || (view.escalated && by.is_among(&view.escalate)) {
         return Ok(());
@@ -266,4 +288,38 @@ fn may_decide(view: &ApprovalView, by: &Approver) -> Result<(), DecideError> {
 fn bounded(comment: &str) -> Option<String> {
     let text = excerpt(comment.trim(), COMMENT_CHARS_MAX);
     (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn person(name: &str, groups: &[&str]) -> Approver {
+        Approver::Person {
+            name: format!("{name} (u1)"),
+            subject: "u1".to_owned(),
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn a_person_is_asked_through_a_group_and_never_by_what_they_call_themselves() {
+        let asked = [
+            "finance".to_owned(),
+            "ada".to_owned(),
+            "ada (u1)".to_owned(),
+        ];
+
+        assert!(!person("finance", &[]).is_among(&asked));
+        assert!(!person("ada", &["staff"]).is_among(&asked));
+        assert!(person("eve", &["finance"]).is_among(&asked));
+    }
+
+    #[test]
+    fn who_started_a_run_is_known_under_another_name_too() {
+        assert!(person("Ada", &[]).is("Ada (u1)"));
+        assert!(person("Ada Lovelace", &[]).is("Ada (u1)"));
+        assert!(!person("Ada", &[]).is("Ada (u2)"));
+        assert!(!person("Ada", &[]).is("Ada"));
+    }
 }

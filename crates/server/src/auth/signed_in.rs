@@ -4,6 +4,9 @@
 //! token ──▶ code (once, one minute) ══▶ sign-in (12 hours idle, 7 days at most)
 //! ```
 //!
+//! A person whom an identity provider signs in has a row among the tokens too, and a sign-in of 15
+//! minutes that is renewed there (`crate::oidc`).
+//!
 //! Code and cookie have 256 random bits each, and the database keeps their digests. A sign-in has the
 //! rights of its token and ends with it: what was read of one is used for a few seconds, as with
 //! tokens.
@@ -18,8 +21,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use semel_api::Code;
 use semel_model::{Span, TokenId};
+use semel_store::Cell;
 use semel_store::audit::AuditEntry;
-use semel_store::{Cell, sign_ins};
+use semel_store::sign_ins::{self, SignInTerms};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -36,6 +40,12 @@ pub(crate) const LIFETIME_SECS: u64 = 7 * 86_400;
 /// How long a sign-in works unused, in seconds.
 const IDLE_SECS: u64 = 12 * 3_600;
 
+/// How long the groups count that an identity provider named, in seconds.
+pub(crate) const GROUPS_SECS: u64 = 15 * 60;
+
+/// How long before that is over the provider is asked again, in seconds.
+const RENEWAL_SECS: u64 = 5 * 60;
+
 /// How many bytes a code and a cookie have.
 const SECRET_LEN: usize = 32;
 
@@ -51,6 +61,8 @@ pub(crate) struct SignedIn {
     pub(crate) site: Site,
     /// What its forms carry: it follows from the cookie, which no other site can read.
     pub(crate) form_token: String,
+    /// Whether the identity provider has to name the person's groups again.
+    pub(crate) is_renewal_due: bool,
     digest: [u8; 32],
 }
 
@@ -58,6 +70,11 @@ impl SignedIn {
     /// Whether a form carries this sign-in's token.
     pub(crate) fn owns_form(&self, token: &str) -> bool {
         self.form_token.as_bytes().ct_eq(token.as_bytes()).into()
+    }
+
+    /// What is stored of it.
+    pub(crate) fn digest(&self) -> &[u8; 32] {
+        &self.digest
     }
 }
 
@@ -89,41 +106,53 @@ fn decode(text: &str) -> Option<[u8; SECRET_LEN]> {
     URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
 }
 
-/// Who a request comes from, by its cookie; nothing where there is no sign-in that works.
+/// Who a request comes from, by its cookie, in the namespace that it asks for where they may enter it;
+/// nothing where there is no sign-in that works.
 pub(crate) async fn find(
     headers: &HeaderMap,
-    site: Site,
+    (site, namespace): (Site, &str),
     known: &SignIns,
-    (cell, writable): (&Cell, &Cell),
+    cells: (&Cell, &Cell),
 ) -> Result<Option<SignedIn>, ApiError> {
     let cookie = read_cookie(headers, site.cookie_name());
     let Some(secret) = cookie.and_then(decode) else {
         return Ok(None);
     };
     let digest: [u8; 32] = Sha256::digest(secret).into();
-    let caller = match known.find(&digest) {
-        Some(caller) => caller,
-        None => match look_up(digest, (cell, writable)).await? {
-            Some(caller) => {
-                known.keep(digest, &caller);
-                caller
+    let found = match known.find(&digest, namespace) {
+        Some(caller) => Some((caller, false)),
+        None => {
+            let found = look_up(digest, namespace, cells).await?;
+            // What is due is not kept: another server may renew it at this moment.
+            if let Some((caller, false)) = &found {
+                known.keep((digest, namespace), caller);
             }
-            None => return Ok(None),
-        },
+            found
+        }
+    };
+    let Some((caller, is_renewal_due)) = found else {
+        return Ok(None);
     };
     Ok(Some(SignedIn {
         caller,
         site,
         form_token: form_token(&secret),
+        is_renewal_due,
         digest,
     }))
 }
 
 async fn look_up(
     digest: [u8; 32],
+    namespace: &str,
     (cell, writable): (&Cell, &Cell),
-) -> Result<Option<Caller>, ApiError> {
-    let row = sign_ins::find(cell.home(), &digest, Span::from_secs(IDLE_SECS)).await?;
+) -> Result<Option<(Caller, bool)>, ApiError> {
+    let terms = SignInTerms {
+        idle: Span::from_secs(IDLE_SECS),
+        renewal: Span::from_secs(RENEWAL_SECS),
+        namespace,
+    };
+    let row = sign_ins::find(cell.home(), &digest, terms).await?;
     let Some(row) = row else {
         return Ok(None);
     };
@@ -133,15 +162,25 @@ async fn look_up(
     if row.use_is_old {
         note_use(writable, digest);
     }
-    Ok(Some(Caller::new(Holder {
+    let caller = Caller::new(Holder {
         id: row.token,
         namespace_id: row.namespace_id,
         namespace,
-        token: row.name,
+        token: match &row.subject {
+            Some(subject) => label(&row.name, subject),
+            None => row.name,
+        },
+        subject: row.subject,
         expires_at: row.expires_at,
         groups: row.groups,
         rights: row.rights,
-    })))
+    });
+    Ok(Some((caller, row.is_renewal_due)))
+}
+
+/// A person, by their name and by what the provider knows them by: names are neither unique nor fixed.
+pub(crate) fn label(name: &str, subject: &str) -> String {
+    format!("{name} ({subject})")
 }
 
 /// Notes that a sign-in is used; the request does not wait for it, and does not fail with it.
@@ -206,38 +245,54 @@ pub(crate) async fn end(
     Ok(())
 }
 
-/// Sign-ins that were looked up a moment ago.
+/// Sign-ins that were looked up a moment ago, by what is stored of them and the namespace asked for.
 #[derive(Default)]
-pub(crate) struct SignIns(Mutex<HashMap<[u8; 32], (Caller, Instant)>>);
+pub(crate) struct SignIns(Mutex<Known>);
+
+type Known = HashMap<([u8; 32], String), (Caller, Instant)>;
 
 impl SignIns {
-    fn find(&self, digest: &[u8; 32]) -> Option<Caller> {
+    fn find(&self, digest: &[u8; 32], namespace: &str) -> Option<Caller> {
         let known = self.0.lock().ok()?;
-        let (caller, at) = known.get(digest)?;
+        let (caller, at) = known.get(&(*digest, namespace.to_owned()))?;
         (at.elapsed() < VERIFIED_FOR).then(|| caller.clone())
     }
 
     /// Keeps what was looked up just now.
-    fn keep(&self, digest: [u8; 32], caller: &Caller) {
+    fn keep(&self, (digest, namespace): ([u8; 32], &str), caller: &Caller) {
         let Ok(mut known) = self.0.lock() else {
             return;
         };
         if known.len() >= VERIFIED_MAX {
             known.clear();
         }
-        known.insert(digest, (caller.clone(), Instant::now()));
+        let key = (digest, namespace.to_owned());
+        known.insert(key, (caller.clone(), Instant::now()));
     }
 
-    fn forget(&self, digest: &[u8; 32]) {
-        if let Ok(mut known) = self.0.lock() {
-            known.remove(digest);
-        }
+    /// Forgets a sign-in that changed here.
+    pub(crate) fn forget(&self, digest: &[u8; 32]) {
+        self.retain(|(known, _), _| known != digest);
     }
 
     /// Forgets the sign-ins of a token that was revoked here.
     pub(crate) fn forget_token(&self, id: TokenId) {
+        self.retain(|_, caller| caller.id != id);
+    }
+
+    /// Forgets the people of a namespace, whose groups changed here.
+    pub(crate) fn forget_people(&self, namespace_id: i32) {
+        self.retain(|_, caller| caller.subject.is_none() || caller.namespace_id != namespace_id);
+    }
+
+    /// Forgets a person whom their provider signed out.
+    pub(crate) fn forget_subject(&self, subject: &str) {
+        self.retain(|_, caller| caller.subject.as_deref() != Some(subject));
+    }
+
+    fn retain(&self, stays: impl Fn(&([u8; 32], String), &Caller) -> bool) {
         if let Ok(mut known) = self.0.lock() {
-            known.retain(|_, (caller, _)| caller.id != id);
+            known.retain(|key, (caller, _)| stays(key, caller));
         }
     }
 }

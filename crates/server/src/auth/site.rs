@@ -15,6 +15,9 @@ use crate::error::ApiError;
 /// What a browser says about the page that a request comes from.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
+/// What a browser says about what it will do with a response.
+const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
 /// The origin of the console, as a request reaches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Site {
@@ -63,9 +66,26 @@ impl Site {
         }
     }
 
+    /// The name of the cookie of a browser that is at the identity provider.
+    pub(crate) fn flow_cookie_name(&self) -> &'static str {
+        match self.secure {
+            true => "__Host-semel-oidc",
+            false => "semel_dev_oidc",
+        }
+    }
+
     /// Sets the cookie, or removes it where it lasts for no time.
     pub(crate) fn cookie(&self, value: &str, seconds: u64) -> String {
-        let name = self.cookie_name();
+        self.set(self.cookie_name(), value, seconds)
+    }
+
+    /// Sets the cookie of a browser that goes to the identity provider, or removes it.
+    pub(crate) fn flow_cookie(&self, value: &str, seconds: u64) -> String {
+        self.set(self.flow_cookie_name(), value, seconds)
+    }
+
+    /// Lax: it comes along when the provider sends the browser back, and on no request of another site.
+    fn set(&self, name: &str, value: &str, seconds: u64) -> String {
         let secure = if self.secure { "; Secure" } else { "" };
         format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}")
     }
@@ -92,6 +112,11 @@ impl Site {
 /// Whether an address was opened by itself, from the command line or a bookmark, and not by a link.
 pub(crate) fn is_typed(headers: &HeaderMap) -> bool {
     read(headers, &FETCH_SITE).is_none_or(|site| site == "none")
+}
+
+/// Whether a browser would show what it asks for as a page: it can be led elsewhere and back.
+pub(crate) fn is_page(headers: &HeaderMap) -> bool {
+    read(headers, &FETCH_DEST).is_none_or(|dest| dest == "document")
 }
 
 fn read<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

@@ -5,7 +5,7 @@
 
 use askama::Template;
 use axum::extract::State;
-use axum::http::header::SET_COOKIE;
+use axum::http::header::{REFRESH, SET_COOKIE};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use semel_api::Code;
@@ -13,6 +13,7 @@ use url::form_urlencoded;
 
 use super::assets;
 use super::look::{self, Look};
+use super::markup::visible;
 use super::shell::{Trouble, show_as, status_of};
 use super::visit::{Form, Visit};
 use crate::answer::Answered;
@@ -29,9 +30,23 @@ struct SignInPage {
     css: &'static str,
     js: &'static str,
     back: String,
+    /// What people call the identity provider, and where it is entered.
+    provider: Option<(String, String)>,
     /// Whether a code in the address is sent without a click.
     by_itself: bool,
     problem: Option<Trouble>,
+}
+
+/// On the way to the identity provider.
+#[derive(Template)]
+#[template(path = "onward.html")]
+struct OnwardPage {
+    theme: &'static str,
+    css: &'static str,
+    provider: String,
+    address: String,
+    /// Whether to sign out there, and not to be renewed.
+    signed_out: bool,
 }
 
 /// `GET /console`: the overview of the namespace that the browser is signed in to.
@@ -45,25 +60,33 @@ pub(super) async fn page(State(app): State<App>, headers: HeaderMap, uri: Uri) -
     // A link on a page of others could sign a visitor in as somebody else, and out as themselves.
     let cells = (app.cell(), app.engine.cell());
     let by_itself = site::is_typed(&headers)
-        && signed_in::find(&headers, site, &app.sign_ins, cells)
+        && signed_in::find(&headers, (site, ""), &app.sign_ins, cells)
             .await?
             .is_none();
     let query = uri.query().unwrap_or_default().as_bytes();
     let back = form_urlencoded::parse(query).find(|(name, _)| name == "to");
     let back = back.map(|(_, back)| back.into_owned()).unwrap_or_default();
-    show_page(StatusCode::OK, &headers, (back, by_itself), None)
+    show_page(&app, StatusCode::OK, &headers, (back, by_itself), None)
 }
 
-fn show_page(
+/// The page that signs in, with what went wrong.
+pub(super) fn show_page(
+    app: &App,
     status: StatusCode,
     headers: &HeaderMap,
     (back, by_itself): (String, bool),
     problem: Option<Trouble>,
 ) -> Answered {
+    let to: String = form_urlencoded::byte_serialize(back.as_bytes()).collect();
+    let provider = app.provider.as_ref().map(|provider| {
+        let href = format!("/console/sign-in/oidc?to={to}");
+        (visible(provider.name(), false), href)
+    });
     let page = SignInPage {
         theme: Look::of(headers).theme.as_str(),
         css: assets::css_address(),
         js: assets::js_address(),
+        provider,
         back,
         by_itself,
         problem,
@@ -91,11 +114,11 @@ pub(super) async fn submit(
         Ok((cookie, namespace)) => {
             end_earlier(&app, &headers, &site).await;
             let to = inside(&back).unwrap_or_else(|| format!("/console/{namespace}/"));
-            redirect(&to, &site.cookie(&cookie, LIFETIME_SECS))
+            redirect(&to, &[site.cookie(&cookie, LIFETIME_SECS)])
         }
         Err(error) if error.problem().code() == Some(Code::SignInCodeInvalid) => {
             let status = status_of(&error);
-            show_page(status, &headers, (back, false), Some(error.into()))
+            show_page(&app, status, &headers, (back, false), Some(error.into()))
         }
         Err(error) => Err(error),
     }
@@ -103,9 +126,10 @@ pub(super) async fn submit(
 
 /// A browser has one sign-in: what it had before ends with the new one. Where it cannot be ended now, it
 /// ends by itself.
-async fn end_earlier(app: &App, headers: &HeaderMap, site: &Site) {
+pub(super) async fn end_earlier(app: &App, headers: &HeaderMap, site: &Site) {
     let cells = (app.cell(), app.engine.cell());
-    let earlier = signed_in::find(headers, site.clone(), &app.sign_ins, cells).await;
+    let at = (site.clone(), "");
+    let earlier = signed_in::find(headers, at, &app.sign_ins, cells).await;
     if let Ok(Some(earlier)) = earlier
         && let Err(error) = signed_in::end(&earlier, &app.sign_ins, app.engine.cell()).await
     {
@@ -117,9 +141,52 @@ async fn end_earlier(app: &App, headers: &HeaderMap, site: &Site) {
 }
 
 /// `POST /console/{namespace}/sign-out`.
-pub(super) async fn leave(State(app): State<App>, signed_in: SignedIn, _: Form) -> Answered {
+///
+/// Whom a provider signed in leaves it as well.
+pub(super) async fn leave(
+    State(app): State<App>,
+    headers: HeaderMap,
+    signed_in: SignedIn,
+    _: Form,
+) -> Answered {
     signed_in::end(&signed_in, &app.sign_ins, app.engine.cell()).await?;
-    redirect("/console/sign-in", &signed_in.site.cookie("", 0))
+    let gone = signed_in.site.cookie("", 0);
+    let Some(provider) = app
+        .provider
+        .as_ref()
+        .filter(|_| signed_in.caller.subject.is_some())
+    else {
+        return redirect("/console/sign-in", &[gone]);
+    };
+    let back = format!("{}/console/sign-in", signed_in.site.origin());
+    let Some(leave) = provider.leave_address(&back).await else {
+        return redirect("/console/sign-in", &[gone]);
+    };
+    lead_on(&headers, provider.name(), (leave, true), &[gone])
+}
+
+/// Leads to the identity provider by a page of ours. A form may lead to this site alone, and so may
+/// everything that it is sent on to.
+pub(super) fn lead_on(
+    headers: &HeaderMap,
+    provider: &str,
+    (address, signed_out): (String, bool),
+    cookies: &[String],
+) -> Answered {
+    let refresh = format!("0; url={address}").parse();
+    let page = OnwardPage {
+        theme: Look::of(headers).theme.as_str(),
+        css: assets::css_address(),
+        provider: visible(provider, false),
+        address,
+        signed_out,
+    };
+    let mut response = show_as(StatusCode::OK, &page)?;
+    set_cookies(&mut response, cookies)?;
+    if let Ok(refresh) = refresh {
+        response.headers_mut().insert(REFRESH, refresh);
+    }
+    Ok(response)
 }
 
 /// `POST /console/{namespace}/look`: light or dark, and the zone of times.
@@ -135,18 +202,27 @@ pub(super) async fn set_look(visit: Visit, form: Form) -> Answered {
 }
 
 /// A page of this console, and of no other site.
-fn inside(back: &str) -> Option<String> {
+pub(super) fn inside(back: &str) -> Option<String> {
     let plain = back.bytes().all(|byte| byte.is_ascii_graphic());
     let is_own = back.starts_with("/console/") && plain && !back.contains('\\');
     is_own.then(|| back.to_owned())
 }
 
-fn redirect(to: &str, cookie: &str) -> Answered {
-    let cookie = cookie.parse();
-    let cookie = cookie.map_err(|_| ApiError::internal("a cookie that is no header"))?;
+/// Leads a browser elsewhere, with its cookies.
+pub(super) fn redirect(to: &str, cookies: &[String]) -> Answered {
     let mut response: Response = Redirect::to(to).into_response();
-    response.headers_mut().insert(SET_COOKIE, cookie);
+    set_cookies(&mut response, cookies)?;
     Ok(response)
+}
+
+/// Adds cookies to a response.
+pub(super) fn set_cookies(response: &mut Response, cookies: &[String]) -> Result<(), ApiError> {
+    for cookie in cookies {
+        let cookie = cookie.parse();
+        let cookie = cookie.map_err(|_| ApiError::internal("a cookie that is no header"))?;
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

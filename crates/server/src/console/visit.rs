@@ -96,9 +96,11 @@ impl Visit {
 
     /// Why the visitor may not act, where a right is missing.
     pub(super) fn lacks(&self, right: Right) -> Option<String> {
-        let token = &self.caller().token;
-        (!self.caller().may(right))
-            .then(|| format!("The token {token} does not have the right {right}."))
+        let (caller, token) = (self.caller(), &self.caller().token);
+        (!caller.may(right)).then(|| match caller.subject {
+            Some(_) => format!("Your groups do not give you the right {right}."),
+            None => format!("The token {token} does not have the right {right}."),
+        })
     }
 
     /// The address of a page of this namespace.

@@ -33,7 +33,7 @@ pub(crate) async fn promote(
         body,
     ) = payload.read()?;
     if override_reason.is_some() && !caller.may(Right::Override) {
-        return Err(ApiError::right_missing(Right::Override, &caller.token));
+        return Err(caller.lacks(Right::Override));
     }
     let required = app.options.require_rehearsal;
     let proven = required && override_reason.is_none();

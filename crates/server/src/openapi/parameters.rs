@@ -97,6 +97,7 @@ fn of_path(path: &str, name: &str, components: &mut Components) -> Value {
         "token" if path.starts_with("/v1/") => {
             of(TypeSchema::of::<schema::TokenId>(), "The token's id.")
         }
+        "person" => of(TypeSchema::of::<schema::TokenId>(), "The person's id."),
         "flow" => of(TypeSchema::of::<schema::FlowName>(), "The flow."),
         "name" => of(TypeSchema::of::<schema::Label>(), "Its name."),
         "namespace" => of(

@@ -2,13 +2,14 @@
 
 use semel_api::Code;
 use semel_api::types::{
-    AuditFilter, AuditRecord, ChainFilter, CreateNamespace, CreateToken, CreatedNamespace,
-    CreatedToken, Namespace, NamespaceFilter, RevokeToken, SignInCode, Token, TokenFilter, Whoami,
+    AuditFilter, AuditRecord, ChainFilter, ChangePerson, CreateNamespace, CreateToken,
+    CreatedNamespace, CreatedToken, GroupRole, MapGroup, Namespace, NamespaceFilter, Person,
+    PersonFilter, RevokeToken, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
 };
 use semel_model::Right::{Admin, Audit, Instance, Read};
 
 use crate::access::{Access, Routes};
-use crate::{audit, auth, namespaces, sign_ins, tokens};
+use crate::{audit, auth, members, namespaces, sign_ins, tokens};
 
 pub(super) fn routes() -> Routes {
     let own = Access::AnyToken("every holder may see what their own token is");
@@ -43,6 +44,7 @@ pub(super) fn routes() -> Routes {
             "Make a code that signs a browser in to the console, once and soon.",
         )
         .ok::<SignInCode>()
+        .merge(members())
         .get("/namespaces", Instance, namespaces::list)
         .op("list_namespaces", "List the namespaces, by name.")
         .query::<NamespaceFilter>()
@@ -67,4 +69,41 @@ pub(super) fn routes() -> Routes {
         )
         .query::<ChainFilter>()
         .page::<AuditRecord>()
+}
+
+/// Who may enter through an identity provider.
+fn members() -> Routes {
+    Routes::default()
+        .get("/group-roles", Admin, members::list_groups)
+        .op(
+            "list_group_roles",
+            "List the groups of the identity provider that have a role, by name.",
+        )
+        .page::<GroupRole>()
+        .post("/group-roles/map", Admin, members::map)
+        .op("map_group", "Give the members of a group a role.")
+        .takes::<MapGroup>()
+        .ok::<GroupRole>()
+        .post("/group-roles/unmap", Admin, members::unmap)
+        .op("unmap_group", "Take the role of a group away.")
+        .takes::<UnmapGroup>()
+        .ok::<GroupRole>()
+        .fails(&[Code::GroupNotMapped])
+        .get("/people", Admin, members::list_people)
+        .op(
+            "list_people",
+            "List the people who signed in through the identity provider, newest first.",
+        )
+        .query::<PersonFilter>()
+        .page::<Person>()
+        .post("/people/{person}/revoke", Admin, members::revoke)
+        .op("revoke_person", "Keep a person out, whatever their groups.")
+        .takes::<ChangePerson>()
+        .ok::<Person>()
+        .fails(&[Code::PersonNotFound, Code::ReasonInvalid])
+        .post("/people/{person}/restore", Admin, members::restore)
+        .op("restore_person", "Let a person in again that was revoked.")
+        .takes::<ChangePerson>()
+        .ok::<Person>()
+        .fails(&[Code::PersonNotFound, Code::ReasonInvalid])
 }

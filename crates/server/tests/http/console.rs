@@ -6,6 +6,7 @@ mod browser;
 mod flows;
 mod hostile;
 mod look;
+mod oidc;
 mod operating;
 mod pages;
 mod signing_in;

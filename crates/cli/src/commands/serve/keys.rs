@@ -38,7 +38,7 @@ pub(crate) fn masters(
 
 /// A key that is given directly or by a file. A flag is nearer than the environment, also where
 /// they name different keys.
-fn find(
+pub(super) fn find(
     ctx: &Context,
     direct: Key,
     in_file: Key,

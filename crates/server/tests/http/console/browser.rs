@@ -9,8 +9,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use semel_api::types::RunStatus;
-use semel_model::Span;
+use semel_model::{Role, Span};
 
+use super::oidc::Scene;
 use super::stage::Stage;
 use crate::world::{PATIENCE_SECS, World};
 use chromium::Chromium;
@@ -108,6 +109,38 @@ async fn no_page_runs_what_it_shows_and_every_page_fits_a_narrow_screen() -> Res
             }
         }
         ensure!(browser.seen.is_empty(), "{:?}", browser.seen);
+        Ok(())
+    })
+    .await
+}
+
+/// Sign-in, sign-out and the way back cross two sites, under the console's own policy for forms.
+#[tokio::test]
+async fn a_person_signs_in_and_out_through_the_identity_provider() -> Result<()> {
+    let scene = Scene::start().await?;
+    scene.map("ops", Role::Viewer).await?;
+    let (base, issuer) = (scene.base(), scene.provider.issuer().to_owned());
+
+    browse(move |browser| {
+        let there = "document.querySelector('a.button')";
+        browser.open(&format!("{base}/console/main/runs"), there)?;
+        let text = browser.eval("document.querySelector('a.button').innerText")?;
+        ensure!(text == "Sign in with Example <ID>", "{text}");
+        browser.eval("document.querySelector('a.button').click()")?;
+        browser.until("document.querySelector('input[name=login]')")?;
+        let at = browser.eval("location.origin")?;
+        ensure!(at == issuer.as_str(), "{at}");
+        let fill = "document.querySelector('input[name=login]').value = 'ada';\
+            document.querySelector('input[name=password]').value = 'x';\
+            document.querySelector('form').submit();";
+        browser.eval(fill)?;
+        browser.until("location.pathname === '/console/main/runs'")?;
+        browser.until("document.body.innerText.includes('Ada Lovelace (ada)')")?;
+        browser.eval("document.querySelector('form[action$=\"/sign-out\"] button').click()")?;
+        browser.until("document.querySelector('button[name=logout]')")?;
+        browser.eval("document.querySelector('button[name=logout]').click()")?;
+        browser.until("location.pathname === '/console/sign-in'")?;
+        browser.open(&format!("{base}/console/main/"), there)?;
         Ok(())
     })
     .await

@@ -3,10 +3,11 @@
 use anyhow::{Context, Result};
 use hyper::Method;
 use semel_api::types::{
-    AskReconcile, AskRehearsal, AskRunJob, BeginOnce, PlanReplay, PutConnection, PutSubscription,
-    RunJobVerb, SetSecret, StartRun, TaskFilter, UploadResource,
+    AskReconcile, AskRehearsal, AskRunJob, BeginOnce, MapGroup, PlanReplay, PutConnection,
+    PutSubscription, RunJobVerb, SetSecret, StartRun, TaskFilter, UploadResource,
 };
-use semel_model::{FlowName, HolderId, Label, ResourceRef, SecretText, Span};
+use semel_model::{FlowName, HolderId, Label, ResourceRef, Role, SecretText, Span, TokenId};
+use semel_store::people::{self, NamedPerson, PersonSignIn};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -89,6 +90,7 @@ impl Objects {
         self.add("{digest}", resource.to_string().replace("res://", ""));
         let tokens = client.list_tokens(&Default::default()).await?.items;
         self.add("{token}", tokens.first().context("a token")?.id);
+        self.add("{person}", sign_in(world).await?);
         let rehearsal = "00000000-0000-4000-8000-0000000000aa";
         let ask = AskRehearsal {
             source: REHEARSED.to_owned(),
@@ -227,6 +229,30 @@ pub(super) fn shows(text: &str) -> bool {
     secrets.iter().any(|it| text.contains(it))
 }
 
+/// A person whom an identity provider signed in.
+async fn sign_in(world: &World) -> Result<TokenId> {
+    let group = NAME.to_owned();
+    let role = Role::Viewer;
+    world.client.map_group(&MapGroup { group, role }).await?;
+    let person = NamedPerson {
+        issuer: "https://id.example",
+        subject: "1",
+        name: "Ada",
+        groups: &[NAME.to_owned()],
+        lifetime: Span::from_secs(900),
+    };
+    let wish = PersonSignIn {
+        namespace: "main",
+        digest: &[1; 32],
+        earlier: None,
+        longest: Span::from_secs(900),
+        seed: [2; 32],
+    };
+    people::sign_in(world.engine.cell().home(), &person, &wish, "oidc:Ada (1)").await?;
+    let known = world.client.list_people(&Default::default()).await?.items;
+    Ok(known.first().context("a person")?.id)
+}
+
 async fn start(world: &World, name: &str, rest: &str) -> Result<semel_model::RunId> {
     let flow = world.publish(name, rest).await?;
     let start = StartRun {
@@ -251,6 +277,7 @@ pub(super) fn absent(path: &str) -> String {
         .replace("{job}", &format!("job_{zeros}"))
         .replace("{plan}", &format!("plan_{zeros}"))
         .replace("{token}", &format!("tok_{zeros}"))
+        .replace("{person}", &format!("tok_{zeros}"))
         .replace("{digest}", &"0".repeat(64))
         .replace("{rehearsal}", "00000000-0000-4000-8000-000000000000")
         .replace("{nominal}", "2001-01-01T00:00:00Z")

@@ -1,0 +1,276 @@
+//! Signing in through an identity provider.
+//!
+//! ```text
+//! start ──▶ the provider ──▶ finish ══▶ a sign-in of 15 minutes
+//!   ▲                                      │ after 10 of them, a page goes through the provider again,
+//!   └──────────────────────────────────────┘ which then may show nothing (`prompt=none`)
+//! ```
+//!
+//! A provider that refuses a renewal ends the sign-in: who left a company is out before long. The
+//! provider can end all sign-ins of a person at once (`log_out`).
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::IntoResponse;
+use semel_api::Code;
+use semel_model::Span;
+use semel_store::people::{self, NamedPerson, PersonEntry, PersonSignIn};
+use sha2::{Digest, Sha256};
+use url::form_urlencoded;
+
+use super::session::{end_earlier, inside, redirect, set_cookies, show_page};
+use super::shell::status_of;
+use crate::answer::Answered;
+use crate::app::App;
+use crate::auth::signed_in::{self, GROUPS_SECS, LIFETIME_SECS, SignedIn, label};
+use crate::auth::site::Site;
+use crate::body::Payload;
+use crate::error::ApiError;
+use crate::oidc::claims::Identity;
+use crate::oidc::flow::{FLOW_SECS, Flow};
+use crate::oidc::{Provider, ProviderError, shown};
+
+/// What a provider says that needs the person for a renewal, or knows them no longer.
+const NEEDS_PERSON: &[&str] = &[
+    "login_required",
+    "interaction_required",
+    "consent_required",
+    "account_selection_required",
+    "access_denied",
+];
+
+/// How long the identity of a logout token is remembered, in seconds: longer than one is believed.
+const LOGOUT_SECS: u64 = 900;
+
+/// How many groups a page names.
+const GROUPS_SHOWN: usize = 20;
+
+/// `GET /console/sign-in/oidc`: to the provider.
+pub(super) async fn start(State(app): State<App>, headers: HeaderMap, uri: Uri) -> Answered {
+    let (site, provider) = here(&app, &headers)?;
+    let query = Query::of(&uri);
+    let flow = Flow::begin(query.get("quiet") == "yes", query.get("to"))?;
+    match provider.address(&flow, &callback(&site)).await {
+        Ok(address) => redirect(&address, &[site.flow_cookie(&flow.to_cookie(), FLOW_SECS)]),
+        Err(error) => refuse(&app, &site, query.get("to"), error.into()),
+    }
+}
+
+/// `GET /console/sign-in/oidc/callback`: back from the provider.
+pub(super) async fn finish(State(app): State<App>, headers: HeaderMap, uri: Uri) -> Answered {
+    let (site, provider) = here(&app, &headers)?;
+    let query = Query::of(&uri);
+    let flow = Flow::read(&headers, site.flow_cookie_name());
+    let Some(flow) = flow.filter(|flow| flow.owns_state(query.get("state"))) else {
+        return come_late(&app, &headers, &site).await;
+    };
+    if let Err(error) = provider.check_sender(query.find("iss")).await {
+        return refuse(&app, &site, &flow.back, error.into());
+    }
+    let error = query.get("error");
+    if flow.is_quiet && NEEDS_PERSON.contains(&error) {
+        return give_up(&app, &headers, &site, &flow.back).await;
+    }
+    if !error.is_empty() {
+        let words = shown(error, query.get("error_description"));
+        return refuse(
+            &app,
+            &site,
+            &flow.back,
+            ProviderError::Refused(words).into(),
+        );
+    }
+    let redirected = callback(&site);
+    let now = app.engine.now();
+    let identity = match provider.enter() {
+        Ok(_place) => {
+            let with = (&flow, redirected.as_str());
+            provider.exchange(query.get("code"), with, now).await
+        }
+        Err(error) => Err(error),
+    };
+    match identity {
+        Ok(identity) => let_in(&app, &headers, &site, (&flow, provider), &identity).await,
+        Err(error) => refuse(&app, &site, &flow.back, error.into()),
+    }
+}
+
+/// Two pages may be renewed at the same time, and one of them then comes too late: it is signed in.
+async fn come_late(app: &App, headers: &HeaderMap, site: &Site) -> Answered {
+    match find_earlier(app, headers, site, "").await? {
+        Some(_) => redirect("/console", &[site.flow_cookie("", 0)]),
+        None => refuse(app, site, "", ApiError::plain(Code::SignInExpired)),
+    }
+}
+
+/// The provider does not renew: the person signs in again, or does not.
+async fn give_up(app: &App, headers: &HeaderMap, site: &Site, back: &str) -> Answered {
+    end_earlier(app, headers, site).await;
+    let back: String = form_urlencoded::byte_serialize(back.as_bytes()).collect();
+    let gone = [site.flow_cookie("", 0), site.cookie("", 0)];
+    redirect(&format!("/console/sign-in?to={back}"), &gone)
+}
+
+/// Lets a person in as far as their groups reach.
+async fn let_in(
+    app: &App,
+    headers: &HeaderMap,
+    site: &Site,
+    (flow, provider): (&Flow, &Provider),
+    identity: &Identity,
+) -> Answered {
+    let back = inside(&flow.back);
+    let asked = back.as_deref().map_or("", namespace_of);
+    let earlier = find_earlier(app, headers, site, asked).await?;
+    let other = earlier.as_ref().is_some_and(|earlier| {
+        let subject = earlier.caller.subject.as_deref();
+        subject != Some(&identity.subject)
+    });
+    if flow.is_quiet && other {
+        return give_up(app, headers, site, &flow.back).await;
+    }
+    let (cookie, seed) = (signed_in::mint()?, signed_in::mint()?);
+    let person = NamedPerson {
+        issuer: provider.issuer(),
+        subject: &identity.subject,
+        name: &identity.name,
+        groups: &identity.groups,
+        lifetime: Span::from_secs(GROUPS_SECS),
+    };
+    let renewable = earlier.as_ref().filter(|_| flow.is_quiet);
+    let wish = PersonSignIn {
+        namespace: asked,
+        digest: &cookie.digest,
+        earlier: renewable.map(|it| (it.digest().as_slice(), it.caller.rights)),
+        longest: Span::from_secs(LIFETIME_SECS),
+        seed: seed.digest,
+    };
+    let actor = format!("oidc:{}", label(&identity.name, &identity.subject));
+    let entry = people::sign_in(app.engine.cell().home(), &person, &wish, &actor).await?;
+    app.sign_ins.forget_subject(&identity.subject);
+    match entry {
+        PersonEntry::Made { namespace } => {
+            end_earlier(app, headers, site).await;
+            tracing::info!(actor, namespace, "a person signed in");
+            let to = back.unwrap_or_else(|| format!("/console/{namespace}/"));
+            let cookie = site.cookie(&cookie.text, LIFETIME_SECS);
+            redirect(&to, &[cookie, site.flow_cookie("", 0)])
+        }
+        PersonEntry::Renewed => {
+            let to = back.unwrap_or_else(|| "/console".to_owned());
+            redirect(&to, &[site.flow_cookie("", 0)])
+        }
+        PersonEntry::NoGroup => refuse(app, site, &flow.back, no_group(identity)),
+        PersonEntry::Revoked => {
+            let error = ApiError::plain(Code::PersonRevoked);
+            refuse(app, site, &flow.back, error)
+        }
+    }
+}
+
+fn no_group(identity: &Identity) -> ApiError {
+    let named: Vec<&str> = identity.groups.iter().map(String::as_str).collect();
+    let detail = match named.as_slice() {
+        [] => "the identity provider names no group of yours".to_owned(),
+        some => {
+            let some = &some[..some.len().min(GROUPS_SHOWN)];
+            format!(
+                "the identity provider names these groups: {}",
+                some.join(", ")
+            )
+        }
+    };
+    ApiError::new(Code::GroupMissing, detail)
+}
+
+/// `POST /console/sign-in/oidc/logout`: the provider ends all sign-ins of a person.
+pub(super) async fn log_out(
+    State(app): State<App>,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let (_, provider) = here(&app, &headers)?;
+    let token = form_urlencoded::parse(&payload.0).find(|(name, _)| name == "logout_token");
+    let token = token.map(|(_, token)| token).unwrap_or_default();
+    let invalid = |why: String| ApiError::new(Code::LogoutInvalid, why);
+    let _place = provider.enter()?;
+    let logout = match provider.read_logout(&token, app.engine.now()).await {
+        Ok(logout) => logout,
+        Err(error @ ProviderError::Unavailable(_)) => return Err(error.into()),
+        Err(error) => return Err(invalid(error.to_string())),
+    };
+    let digest = Sha256::new_with_prefix(b"semel.oidc.logout.1")
+        .chain_update(provider.issuer())
+        .chain_update([0])
+        .chain_update(&logout.id)
+        .finalize();
+    let whose = (provider.issuer(), logout.subject.as_str());
+    let remembered = Span::from_secs(LOGOUT_SECS);
+    let home = app.engine.cell().home();
+    let Some(ended) = people::log_out(home, whose, &digest, remembered).await? else {
+        return Err(invalid("the logout token was used before".to_owned()));
+    };
+    app.sign_ins.forget_subject(&logout.subject);
+    tracing::info!(
+        ended,
+        "the identity provider ended the sign-ins of a person"
+    );
+    Ok(StatusCode::OK.into_response())
+}
+
+/// Where the browser is, and the provider; the routes are not there without one.
+fn here<'a>(app: &'a App, headers: &HeaderMap) -> Result<(Site, &'a Provider), ApiError> {
+    let provider = app.provider.as_ref();
+    let provider = provider.ok_or_else(|| ApiError::plain(Code::RouteNotFound))?;
+    Ok((
+        Site::of(headers, &app.engine.options().public_url)?,
+        provider,
+    ))
+}
+
+async fn find_earlier(
+    app: &App,
+    headers: &HeaderMap,
+    site: &Site,
+    namespace: &str,
+) -> Result<Option<SignedIn>, ApiError> {
+    let cells = (app.cell(), app.engine.cell());
+    signed_in::find(headers, (site.clone(), namespace), &app.sign_ins, cells).await
+}
+
+/// The page that signs in, with what went wrong. What the browser held of this sign-in is over.
+fn refuse(app: &App, site: &Site, back: &str, error: ApiError) -> Answered {
+    let status = status_of(&error);
+    let back = inside(back).unwrap_or_default();
+    let mut response = show_page(app, status, (back, false), Some(error.into()))?;
+    set_cookies(&mut response, &[site.flow_cookie("", 0)])?;
+    Ok(response)
+}
+
+fn callback(site: &Site) -> String {
+    format!("{}/console/sign-in/oidc/callback", site.origin())
+}
+
+fn namespace_of(page: &str) -> &str {
+    let rest = page.strip_prefix("/console/").unwrap_or_default();
+    rest.split(['/', '?']).next().unwrap_or_default()
+}
+
+/// The parameters of an address.
+struct Query(Vec<(String, String)>);
+
+impl Query {
+    fn of(uri: &Uri) -> Self {
+        let query = uri.query().unwrap_or_default().as_bytes();
+        Self(form_urlencoded::parse(query).into_owned().collect())
+    }
+
+    fn find(&self, name: &str) -> Option<&str> {
+        let mut found = self.0.iter().filter(|(given, _)| given == name);
+        found.next().map(|(_, value)| value.as_str())
+    }
+
+    fn get(&self, name: &str) -> &str {
+        self.find(name).unwrap_or_default()
+    }
+}

@@ -1,0 +1,275 @@
+//! People who sign in through an identity provider: their rows of `tokens`, one in each namespace where a
+//! group of theirs has a role, and their sign-ins.
+//!
+//! ```text
+//! the provider names person and groups ══▶ rows and a sign-in, for as long as the groups count
+//!        ▲                                            │ the provider is asked again
+//!        └────────────────────────────────────────────┘
+//! ```
+//!
+//! A person is issuer and subject, never a name or an address. Rows and sign-in are one commit, with
+//! the roles of the groups locked, so that a role that is taken away meanwhile ends what it gave.
+
+pub mod views;
+
+use std::collections::BTreeMap;
+
+use deadpool_postgres::Transaction;
+use semel_model::{Rights, Role, Span, TokenId};
+use sha2::{Digest, Sha256};
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::audit::{self, AuditEntry};
+use crate::cell::{HomeCell, ReadError};
+use crate::group_roles::{self, MappedGroup};
+
+/// A row that an operator revoked is not written again.
+const PUT: &str = "
+    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights, role, kind, issuer,
+                        subject, last_used_at)
+    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6, $7, $8, 'person', $9, $10, moment())
+        ON CONFLICT (issuer, subject, namespace_id) WHERE kind = 'person' DO UPDATE
+       SET name = EXCLUDED.name, expires_at = EXCLUDED.expires_at, groups = EXCLUDED.groups,
+           rights = EXCLUDED.rights, role = EXCLUDED.role, last_used_at = EXCLUDED.last_used_at
+     WHERE tokens.revoked_at IS NULL
+ RETURNING id";
+
+/// Where no group of the person has a role any longer.
+const LAPSE_OTHERS: &str = "
+    UPDATE tokens SET expires_at = moment()
+     WHERE issuer = $1 AND subject = $2 AND kind = 'person' AND expires_at > moment()
+       AND namespace_id <> ALL($3)";
+
+const SIGN_IN: &str = "
+    INSERT INTO sign_ins (digest, token_id, expires_at)
+    VALUES ($1, $2, moment() + make_interval(secs => $3))";
+
+/// However often it is renewed, a sign-in ends.
+const RENEW: &str = "
+    UPDATE sign_ins
+       SET seen_at = moment(), token_id = $2,
+           expires_at = least(moment() + make_interval(secs => $3),
+                              created_at + make_interval(secs => $4))
+     WHERE digest = $1 AND expires_at > moment()
+       AND token_id IN (SELECT id FROM tokens WHERE issuer = $5 AND subject = $6 AND kind = 'person')";
+
+/// A logout token is used up by the statement that acts on it.
+const USE_LOGOUT: &str = "
+    INSERT INTO logout_tokens (digest, expires_at)
+    VALUES ($1, moment() + make_interval(secs => $2))
+        ON CONFLICT (digest) DO NOTHING";
+
+const END_ALL: &str = "
+    DELETE FROM sign_ins s
+     USING tokens t
+     WHERE t.id = s.token_id AND t.issuer = $1 AND t.subject = $2 AND t.kind = 'person'";
+
+pub(crate) const STATEMENTS: &[&str] = &[PUT, LAPSE_OTHERS, SIGN_IN, RENEW, USE_LOGOUT, END_ALL];
+
+/// A person, as an identity provider names them now.
+#[derive(Clone, Debug)]
+pub struct NamedPerson<'a> {
+    /// The provider.
+    pub issuer: &'a str,
+    /// What it knows the person by.
+    pub subject: &'a str,
+    /// What to call them.
+    pub name: &'a str,
+    /// Their groups.
+    pub groups: &'a [String],
+    /// For how long that counts.
+    pub lifetime: Span,
+}
+
+/// A sign-in to be made or renewed.
+#[derive(Clone, Debug)]
+pub struct PersonSignIn<'a> {
+    /// The namespace to enter, where the person may; otherwise the first one by name.
+    pub namespace: &'a str,
+    /// The digest of the browser's new cookie.
+    pub digest: &'a [u8],
+    /// The digest of the cookie that the browser has, whose sign-in is renewed where it is the same
+    /// person's and nothing of their rights changes.
+    pub earlier: Option<(&'a [u8], Rights)>,
+    /// How long a sign-in lasts, however often it is renewed.
+    pub longest: Span,
+    /// Random bytes, from which rows get an identity, and a digest of no secret that anybody knows.
+    pub seed: [u8; 32],
+}
+
+/// What a person's sign-in came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PersonEntry {
+    /// A new sign-in opens this namespace.
+    Made {
+        /// The namespace.
+        namespace: String,
+    },
+    /// The sign-in that the browser has continues.
+    Renewed,
+    /// No group of the person has a role.
+    NoGroup,
+    /// An operator revoked the person, wherever their groups have a role.
+    Revoked,
+}
+
+/// What a person has in one namespace.
+struct Membership {
+    namespace_id: i32,
+    namespace: String,
+    role: Option<Role>,
+    rights: Rights,
+}
+
+/// Lets a person in as far as their groups reach, and forgets where they no longer do.
+pub async fn sign_in(
+    cell: HomeCell<'_>,
+    person: &NamedPerson<'_>,
+    wish: &PersonSignIn<'_>,
+    actor: &str,
+) -> Result<PersonEntry, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let memberships = gather(group_roles::of_groups(&tx, person.groups).await?);
+    let everywhere: Vec<i32> = memberships.iter().map(|it| it.namespace_id).collect();
+    let values: [&(dyn ToSql + Sync); 3] = [&person.issuer, &person.subject, &everywhere];
+    tx.execute(LAPSE_OTHERS, &values).await?;
+    let mut entered: Vec<(TokenId, &Membership)> = Vec::new();
+    for membership in &memberships {
+        if let Some(id) = put(&tx, person, membership, &wish.seed).await? {
+            entered.push((id, membership));
+        }
+    }
+    let asked = entered
+        .iter()
+        .find(|(_, it)| it.namespace == wish.namespace);
+    let entry = match asked.or(entered.first()) {
+        None if memberships.is_empty() => PersonEntry::NoGroup,
+        None => PersonEntry::Revoked,
+        Some((id, membership)) => open(&tx, person, wish, (*id, membership), actor).await?,
+    };
+    tx.commit().await?;
+    Ok(entry)
+}
+
+/// Continues the browser's sign-in, or makes one.
+async fn open(
+    tx: &Transaction<'_>,
+    person: &NamedPerson<'_>,
+    wish: &PersonSignIn<'_>,
+    (id, membership): (TokenId, &Membership),
+    actor: &str,
+) -> Result<PersonEntry, ReadError> {
+    let secs = seconds(person.lifetime);
+    if let Some((earlier, rights)) = wish.earlier
+        && rights == membership.rights
+    {
+        let longest = seconds(wish.longest);
+        let values: [&(dyn ToSql + Sync); 6] = [
+            &earlier,
+            id.as_uuid(),
+            &secs,
+            &longest,
+            &person.issuer,
+            &person.subject,
+        ];
+        if tx.execute(RENEW, &values).await? > 0 {
+            return Ok(PersonEntry::Renewed);
+        }
+    }
+    tx.execute(SIGN_IN, &[&wish.digest, id.as_uuid(), &secs])
+        .await?;
+    let subject = id.to_string();
+    let act = AuditEntry::new(membership.namespace_id, actor, "console.sign-in", &subject);
+    audit::append(tx, &act).await?;
+    Ok(PersonEntry::Made {
+        namespace: membership.namespace.clone(),
+    })
+}
+
+/// Several groups of a person have their roles together.
+fn gather(mapped: Vec<MappedGroup>) -> Vec<Membership> {
+    let mut by_name: BTreeMap<String, (i32, Vec<Role>)> = BTreeMap::new();
+    for group in mapped {
+        let (_, roles) = by_name
+            .entry(group.namespace)
+            .or_insert((group.namespace_id, Vec::new()));
+        if !roles.contains(&group.role) {
+            roles.push(group.role);
+        }
+    }
+    let memberships = by_name
+        .into_iter()
+        .map(|(namespace, (namespace_id, roles))| {
+            let rights = roles.iter().flat_map(|role| role.rights().iter());
+            Membership {
+                namespace_id,
+                namespace,
+                rights: rights.collect(),
+                role: match roles.as_slice() {
+                    [role] => Some(*role),
+                    _ => None,
+                },
+            }
+        });
+    memberships.collect()
+}
+
+async fn put(
+    tx: &Transaction<'_>,
+    person: &NamedPerson<'_>,
+    membership: &Membership,
+    seed: &[u8; 32],
+) -> Result<Option<TokenId>, ReadError> {
+    let part = |tag: &[u8]| -> [u8; 32] {
+        let digest = Sha256::new_with_prefix(tag).chain_update(seed);
+        let digest = digest.chain_update(membership.namespace_id.to_be_bytes());
+        digest.finalize().into()
+    };
+    let id = Uuid::from_slice(&part(b"semel.person.id.1")[..16]).unwrap_or_default();
+    let digest = part(b"semel.person.digest.1");
+    let secs = seconds(person.lifetime);
+    let rights = membership.rights.words();
+    let role = membership.role.map(Role::as_str);
+    let values: [&(dyn ToSql + Sync); 10] = [
+        &id,
+        &membership.namespace_id,
+        &person.name,
+        &&digest[..],
+        &secs,
+        &person.groups,
+        &rights,
+        &role,
+        &person.issuer,
+        &person.subject,
+    ];
+    let row = tx.query_opt(PUT, &values).await?;
+    Ok(row.map(|row| TokenId::from_uuid(row.get(0))))
+}
+
+/// Ends all sign-ins of a person, as their provider asks by a logout token. None where the token was
+/// used before; otherwise how many sign-ins there were.
+pub async fn log_out(
+    cell: HomeCell<'_>,
+    (issuer, subject): (&str, &str),
+    token: &[u8],
+    remembered: Span,
+) -> Result<Option<u64>, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    if tx
+        .execute(USE_LOGOUT, &[&token, &seconds(remembered)])
+        .await?
+        == 0
+    {
+        return Ok(None);
+    }
+    let ended = tx.execute(END_ALL, &[&issuer, &subject]).await?;
+    tx.commit().await?;
+    Ok(Some(ended))
+}
+
+fn seconds(span: Span) -> f64 {
+    span.as_millis() as f64 / 1e3
+}
