@@ -246,7 +246,8 @@ async fn admit_browser(request: &mut Request, app: &App) -> Result<(), Response>
             if signed_in.is_renewal_due
                 && app.provider.is_some()
                 && request.method() == Method::GET
-                && site::is_page(headers) =>
+                && site::is_page(headers)
+                && site::is_own(headers) =>
         {
             Err(send_to("/console/sign-in/oidc?quiet=yes&to=", request))
         }

@@ -38,10 +38,13 @@ fn decode(text: &str) -> Option<Position> {
     let bytes: [u8; 24] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
     let (at, id) = bytes.split_at(8);
     let at = i64::from_be_bytes(at.try_into().ok()?);
-    Some((
-        Timestamp::from_microsecond(at).ok()?,
-        Uuid::from_slice(id).ok()?,
-    ))
+    Some((read_time(at)?, Uuid::from_slice(id).ok()?))
+}
+
+/// Nothing here is older than this, and PostgreSQL does not know all years that we do.
+fn read_time(microsecond: i64) -> Option<Timestamp> {
+    let at = Timestamp::from_microsecond(microsecond).ok()?;
+    (at >= Timestamp::UNIX_EPOCH).then_some(at)
 }
 
 /// Writes down the last duplicate of a page.
@@ -69,7 +72,7 @@ fn decode_duplicate(text: &str) -> Option<DuplicatePosition> {
     let word = std::str::from_utf8(word).ok()?;
     let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
     Some(DuplicatePosition {
-        at: Timestamp::from_microsecond(i64::from_be_bytes(*at)).ok()?,
+        at: read_time(i64::from_be_bytes(*at))?,
         subject: Uuid::from_bytes(*subject),
         fingerprint: Uuid::from_bytes(*fingerprint),
         stopped_by: is_word.then(|| word.to_owned())?,
@@ -106,5 +109,7 @@ mod tests {
             assert!(read(Some(text)).is_err(), "{text}");
             assert!(read_duplicate(Some(text)).is_err(), "{text}");
         }
+        let ancient: Timestamp = "-008000-01-01T00:00:00Z".parse().unwrap();
+        assert!(read(Some(&write(ancient, &Uuid::nil()))).is_err());
     }
 }

@@ -39,7 +39,7 @@ const UNMAP: &str = "DELETE FROM group_roles WHERE namespace_id = $1 AND group_n
 
 /// A role that changes meanwhile waits for the sign-in, and then ends it.
 const OF_GROUPS: &str = "
-    SELECT g.namespace_id, n.name, g.role
+    SELECT g.namespace_id, n.name, g.role, g.group_name
       FROM group_roles g
       JOIN namespaces n ON n.id = g.namespace_id
      WHERE g.group_name = ANY($1)
@@ -67,6 +67,7 @@ pub(crate) struct MappedGroup {
     pub(crate) namespace_id: i32,
     pub(crate) namespace: String,
     pub(crate) role: Role,
+    pub(crate) group: String,
 }
 
 /// Gives a group a role. False where the mapper no longer works or lacks a right of the role, or the
@@ -147,6 +148,7 @@ pub(crate) async fn of_groups(
             namespace_id: row.get(0),
             namespace: row.get(1),
             role: row.get::<_, &str>(2).parse().ok()?,
+            group: row.get(3),
         })
     });
     Ok(mapped.collect())

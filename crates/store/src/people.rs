@@ -45,13 +45,12 @@ const SIGN_IN: &str = "
     INSERT INTO sign_ins (digest, token_id, expires_at)
     VALUES ($1, $2, moment() + make_interval(secs => $3))";
 
-/// However often it is renewed, a sign-in ends.
+/// However often it is renewed, a sign-in ends: one that would last too long is not renewed.
 const RENEW: &str = "
     UPDATE sign_ins
-       SET seen_at = moment(), token_id = $2,
-           expires_at = least(moment() + make_interval(secs => $3),
-                              created_at + make_interval(secs => $4))
+       SET seen_at = moment(), token_id = $2, expires_at = moment() + make_interval(secs => $3)
      WHERE digest = $1 AND expires_at > moment()
+       AND created_at + make_interval(secs => $4) > moment() + make_interval(secs => $3)
        AND token_id IN (SELECT id FROM tokens WHERE issuer = $5 AND subject = $6 AND kind = 'person')";
 
 /// A logout token is used up by the statement that acts on it.
@@ -120,6 +119,8 @@ struct Membership {
     namespace: String,
     role: Option<Role>,
     rights: Rights,
+    /// The groups that have a role here. Others count for nothing: many providers let anybody make one.
+    groups: Vec<String>,
 }
 
 /// Lets a person in as far as their groups reach, and forgets where they no longer do.
@@ -190,23 +191,26 @@ async fn open(
 
 /// Several groups of a person have their roles together.
 fn gather(mapped: Vec<MappedGroup>) -> Vec<Membership> {
-    let mut by_name: BTreeMap<String, (i32, Vec<Role>)> = BTreeMap::new();
+    let mut by_name: BTreeMap<String, (i32, Vec<Role>, Vec<String>)> = BTreeMap::new();
     for group in mapped {
-        let (_, roles) = by_name
-            .entry(group.namespace)
-            .or_insert((group.namespace_id, Vec::new()));
+        let (_, roles, groups) =
+            by_name
+                .entry(group.namespace)
+                .or_insert((group.namespace_id, Vec::new(), Vec::new()));
+        groups.push(group.group);
         if !roles.contains(&group.role) {
             roles.push(group.role);
         }
     }
     let memberships = by_name
         .into_iter()
-        .map(|(namespace, (namespace_id, roles))| {
+        .map(|(namespace, (namespace_id, roles, groups))| {
             let rights = roles.iter().flat_map(|role| role.rights().iter());
             Membership {
                 namespace_id,
                 namespace,
                 rights: rights.collect(),
+                groups,
                 role: match roles.as_slice() {
                     [role] => Some(*role),
                     _ => None,
@@ -238,7 +242,7 @@ async fn put(
         &person.name,
         &&digest[..],
         &secs,
-        &person.groups,
+        &membership.groups,
         &rights,
         &role,
         &person.issuer,

@@ -104,7 +104,7 @@ fn configuration(ctx: &Context) -> Line {
 async fn provider(ctx: &Context) -> Option<Line> {
     let mend =
         "compare SEMEL_OIDC_ISSUER with what the provider calls itself, and reach it from here";
-    let options = match oidc::configured(ctx, &oidc::Arguments::default()) {
+    let options = match oidc::configured(ctx, &oidc::ProviderArguments::default()) {
         Ok(options) => options?,
         Err(problem) => return Some(Line::fail("identity", problem.message(), mend)),
     };

@@ -93,7 +93,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BOOL")]
     require_rehearsal: Option<String>,
     #[command(flatten)]
-    oidc: oidc::Arguments,
+    oidc: oidc::ProviderArguments,
     /// Where health and metrics are served without a token, e.g. 127.0.0.1:7172 [env:
     /// SEMEL_ADMIN_LISTEN] [default: none; --listen serves metrics with a token].
     #[arg(long, value_name = "HOST:PORT")]

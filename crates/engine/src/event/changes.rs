@@ -159,6 +159,7 @@ impl RowChanges {
                 // What the tables say is what was true before the first of them.
                 *earlier = EffectChange {
                     first: earlier.first || change.first,
+                    follows: earlier.follows || change.follows,
                     was_in_doubt: earlier.was_in_doubt,
                     ..change
                 };

@@ -1,10 +1,10 @@
 //! A later run of a key: what earlier runs did is not done again, and what is done keeps its key.
 
 use anyhow::{Context, Result};
-use semel_engine::{DropWish, Intake};
+use semel_engine::{DropWish, Intake, Settlement};
 use semel_model::RunId;
 use semel_model::run::RunState;
-use semel_store::duplicates;
+use semel_store::{duplicates, effects};
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
@@ -94,6 +94,46 @@ async fn after_a_dropped_key_nothing_is_sent_again() -> Result<()> {
         stopped.iter().all(|it| it.stopped_by == "ledger"),
         "{stopped:?}"
     );
+    Ok(())
+}
+
+/// The ledger has the row of the first run, of the same day.
+#[tokio::test]
+async fn a_doubt_that_was_given_up_is_taken_over_by_the_next_run() -> Result<()> {
+    let world = World::start().await?;
+    publish(&world, "", CHARGE).await?;
+    world
+        .peer
+        .next("/plain/", Behaviour::CloseWithoutAnswer)
+        .await?;
+    let (engine, id) = (&world.engine, world.namespace_id);
+    let doubt = async || {
+        let doubts = effects::list_doubts(engine.cell().every(), id, None, 10).await?;
+        Ok(doubts.items.into_iter().next())
+    };
+
+    world.deliver(r#"{"id":"1"}"#).await?;
+    let first = soon(doubt).await?;
+    let reason = "not worth it".to_owned();
+    engine
+        .settle(id, first.id, Settlement::Fail { reason }, "test")
+        .await?;
+    let end = engine.await_end(first.run, std::time::Duration::from_secs(15));
+    let end = end.await?.context("a run")?.state;
+    let sent = keys(&world, "/plain/charges").await?;
+    drop_key(&world, "1", false).await?;
+    world.deliver(r#"{"id":"1"}"#).await?;
+    let again = soon(doubt).await?;
+
+    assert_eq!(end, RunState::Failed);
+    assert_eq!(again.id, first.id, "the same effect");
+    assert_ne!(again.run, first.run, "of the next run");
+    assert_eq!(
+        keys(&world, "/plain/charges").await?,
+        sent,
+        "not sent again"
+    );
+    assert_eq!(world.attention().await?, Vec::<String>::new());
     Ok(())
 }
 

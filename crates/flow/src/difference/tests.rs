@@ -115,7 +115,10 @@ fn another_key_of_items_says_that_they_are_performed_again() {
     let key = key.expect("the key of the items");
     assert_eq!(key.step.as_deref(), Some("each"));
     assert_eq!(key.before.as_deref(), Some("room.id"));
-    assert!(key.means.is_some_and(|means| means.contains("performs the items again")));
+    assert!(
+        key.means
+            .is_some_and(|means| means.contains("performs the items again"))
+    );
 }
 
 #[test]

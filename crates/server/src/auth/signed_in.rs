@@ -124,7 +124,10 @@ pub(crate) async fn find(
         None => {
             let found = look_up(digest, namespace, cells).await?;
             // What is due is not kept: another server may renew it at this moment.
-            if let Some((caller, false)) = &found {
+            // Nor is what was found for a name that the visitor made up.
+            if let Some((caller, false)) = &found
+                && (namespace.is_empty() || caller.namespace.as_str() == namespace)
+            {
                 known.keep((digest, namespace), caller);
             }
             found

@@ -114,6 +114,12 @@ pub(crate) fn is_typed(headers: &HeaderMap) -> bool {
     read(headers, &FETCH_SITE).is_none_or(|site| site == "none")
 }
 
+/// Whether a request comes from a page of this origin, or was typed. Other sites' pages lead nobody to
+/// the identity provider: they could end or change a sign-in by a link.
+pub(crate) fn is_own(headers: &HeaderMap) -> bool {
+    read(headers, &FETCH_SITE).is_none_or(|site| site == "same-origin" || site == "none")
+}
+
 /// Whether a browser would show what it asks for as a page: it can be led elsewhere and back.
 pub(crate) fn is_page(headers: &HeaderMap) -> bool {
     read(headers, &FETCH_DEST).is_none_or(|dest| dest == "document")

@@ -9,7 +9,7 @@ use semel_model::approval::{ApprovalDecision, Digest};
 
 use super::acts::{self, Button, Offer};
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, Trouble, show, show_as, status_of};
+use super::shell::{Page, Shell, Trouble, next_page, show, show_as, status_of};
 use super::visit::{Form, Visit};
 use super::words;
 use crate::answer::Answered;
@@ -18,8 +18,14 @@ use crate::error::ApiError;
 /// `GET /console/{namespace}/approvals`.
 pub(super) async fn page(visit: Visit) -> Answered {
     let all = visit.parameter("all") == "yes";
-    let json = words::address("/v1/approvals", &[("all", if all { "true" } else { "" })]);
+    let asked = [
+        ("all", if all { "true" } else { "" }),
+        ("cursor", visit.parameter("cursor")),
+    ];
+    let json = words::address("/v1/approvals", &asked);
     let found: Found<Approval> = visit.get(&json).await?;
+    let filter = [("all", if all { "yes" } else { "" })];
+    let next = next_page(&visit, "/approvals", &filter, found.next.as_deref());
     let command = if all {
         "semel approval list --all"
     } else {
@@ -38,7 +44,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
         heading_markup: Markup::fixed("Approvals"),
         lead_markup: Markup::default(),
         problem: None,
-        body_markup: Markup::join([other.within("p", "presets"), body]),
+        body_markup: Markup::join([other.within("p", "presets"), body].into_iter().chain(next)),
     })
 }
 

@@ -4,19 +4,21 @@ use semel_api::types::{Effect, Page as Found};
 
 use super::effects;
 use super::markup::{self, Markup, assembled};
-use super::shell::{Page, Shell, show};
+use super::shell::{Page, Shell, next_page, show};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
 
 /// `GET /console/{namespace}/doubts`.
 pub(super) async fn page(visit: Visit) -> Answered {
-    let json = "/v1/doubts";
-    let found: Found<Effect> = visit.get(json).await?;
-    let lead = match found.items.len() {
-        0 => "Nothing is in doubt.".to_owned(),
-        number => format!(
-            "{} may or may not have happened. Look at the destination, then say what you found.",
+    let json = words::address("/v1/doubts", &[("cursor", visit.parameter("cursor"))]);
+    let found: Found<Effect> = visit.get(&json).await?;
+    let next = next_page(&visit, "/doubts", &[], found.next.as_deref());
+    let lead = match (found.items.len(), &found.next) {
+        (0, None) => "Nothing is in doubt.".to_owned(),
+        (number, next) => format!(
+            "{}{} may or may not have happened. Look at the destination, then say what you found.",
+            if next.is_some() { "More than " } else { "" },
             words::count(number, "effect", "effects")
         ),
     };
@@ -24,8 +26,9 @@ pub(super) async fn page(visit: Visit) -> Answered {
         true => Markup::text("An effect is in doubt where its answer was lost and nothing tells whether it happened. Its run stops until an operator has looked.").within("p", "empty"),
         false => groups(&visit, found.items),
     };
+    let body = Markup::join([body].into_iter().chain(next));
     show(&Page {
-        shell: Shell::new(&visit, "/doubts", "Doubts", json, "semel doubt list"),
+        shell: Shell::new(&visit, "/doubts", "Doubts", &json, "semel doubt list"),
         heading_markup: Markup::fixed("Doubts"),
         lead_markup: Markup::text(&lead),
         problem: None,

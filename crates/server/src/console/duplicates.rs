@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::acts::{self, Button, Offer, section};
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, Trouble, show, show_as, status_of};
+use super::shell::{Page, Shell, Trouble, next_page, show, show_as, status_of};
 use super::visit::{Form, Visit};
 use super::{run, words};
 use crate::answer::Answered;
@@ -29,14 +29,17 @@ const DEPTH_MAX: usize = 16;
 /// `GET /console/{namespace}/duplicates`.
 pub(super) async fn page(visit: Visit) -> Answered {
     let held = visit.parameter("held") == "yes";
-    let json = words::address(
-        "/v1/duplicates",
-        &[("held", if held { "true" } else { "" })],
-    );
-    let sign = if held { '&' } else { '?' };
+    let asked = [
+        ("held", if held { "true" } else { "" }),
+        ("cursor", visit.parameter("cursor")),
+    ];
+    let json = words::address("/v1/duplicates", &asked);
+    let sign = if json.contains('?') { '&' } else { '?' };
     let found: Found<Duplicate> = visit
         .get(&format!("{json}{sign}without_payloads=true"))
         .await?;
+    let filter = [("held", if held { "yes" } else { "" })];
+    let next = next_page(&visit, "/duplicates", &filter, found.next.as_deref());
     let command = if held {
         "semel duplicate list --held"
     } else {
@@ -57,7 +60,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
             "Repeats that started no second run, with where each was stopped.",
         ),
         problem: None,
-        body_markup: Markup::join([other.within("p", "presets"), body]),
+        body_markup: Markup::join([other.within("p", "presets"), body].into_iter().chain(next)),
     })
 }
 

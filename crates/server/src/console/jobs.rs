@@ -173,10 +173,7 @@ async fn show_plan(
     reason: &str,
 ) -> Answered {
     if visit.lacks(Right::Operate).is_some() {
-        return Err(ApiError::right_missing(
-            Right::Operate,
-            &visit.caller().token,
-        ));
+        return Err(visit.caller().lacks(Right::Operate));
     }
     let plan: RunJobPlan = visit
         .ask((Method::POST, "/v1/run-jobs/preview"), ask)

@@ -18,12 +18,12 @@ use semel_store::people::{self, NamedPerson, PersonEntry, PersonSignIn};
 use sha2::{Digest, Sha256};
 use url::form_urlencoded;
 
-use super::session::{end_earlier, inside, redirect, set_cookies, show_page};
+use super::session::{end_earlier, inside, lead_on, redirect, set_cookies, show_page};
 use super::shell::status_of;
 use crate::answer::Answered;
 use crate::app::App;
 use crate::auth::signed_in::{self, GROUPS_SECS, LIFETIME_SECS, SignedIn, label};
-use crate::auth::site::Site;
+use crate::auth::site::{self, Site};
 use crate::body::Payload;
 use crate::error::ApiError;
 use crate::oidc::claims::Identity;
@@ -49,10 +49,26 @@ const GROUPS_SHOWN: usize = 20;
 pub(super) async fn start(State(app): State<App>, headers: HeaderMap, uri: Uri) -> Answered {
     let (site, provider) = here(&app, &headers)?;
     let query = Query::of(&uri);
-    let flow = Flow::begin(query.get("quiet") == "yes", query.get("to"))?;
+    let (is_quiet, to) = (query.get("quiet") == "yes", query.get("to"));
+    if !site::is_own(&headers) {
+        let back: String = form_urlencoded::byte_serialize(to.as_bytes()).collect();
+        return redirect(&format!("/console/sign-in?to={back}"), &[]);
+    }
+    let begun = Flow::read(&headers, site.flow_cookie_name());
+    let flow = match begun.filter(|flow| is_quiet && flow.is_quiet) {
+        Some(flow) => flow.leading_to(to),
+        None => Flow::begin(is_quiet, to)?,
+    };
     match provider.address(&flow, &callback(&site)).await {
-        Ok(address) => redirect(&address, &[site.flow_cookie(&flow.to_cookie(), FLOW_SECS)]),
-        Err(error) => refuse(&app, &site, query.get("to"), error.into()),
+        Ok(address) => {
+            let cookies = [site.flow_cookie(&flow.to_cookie(), FLOW_SECS)];
+            // A renewal may be due where a form leads to.
+            match flow.is_quiet {
+                true => lead_on(&headers, provider.name(), (address, false), &cookies),
+                false => redirect(&address, &cookies),
+            }
+        }
+        Err(error) => refuse(&app, &headers, &site, to, error.into()),
     }
 }
 
@@ -65,7 +81,7 @@ pub(super) async fn finish(State(app): State<App>, headers: HeaderMap, uri: Uri)
         return come_late(&app, &headers, &site).await;
     };
     if let Err(error) = provider.check_sender(query.find("iss")).await {
-        return refuse(&app, &site, &flow.back, error.into());
+        return refuse(&app, &headers, &site, &flow.back, error.into());
     }
     let error = query.get("error");
     if flow.is_quiet && NEEDS_PERSON.contains(&error) {
@@ -75,6 +91,7 @@ pub(super) async fn finish(State(app): State<App>, headers: HeaderMap, uri: Uri)
         let words = shown(error, query.get("error_description"));
         return refuse(
             &app,
+            &headers,
             &site,
             &flow.back,
             ProviderError::Refused(words).into(),
@@ -91,7 +108,7 @@ pub(super) async fn finish(State(app): State<App>, headers: HeaderMap, uri: Uri)
     };
     match identity {
         Ok(identity) => let_in(&app, &headers, &site, (&flow, provider), &identity).await,
-        Err(error) => refuse(&app, &site, &flow.back, error.into()),
+        Err(error) => refuse(&app, &headers, &site, &flow.back, error.into()),
     }
 }
 
@@ -99,7 +116,7 @@ pub(super) async fn finish(State(app): State<App>, headers: HeaderMap, uri: Uri)
 async fn come_late(app: &App, headers: &HeaderMap, site: &Site) -> Answered {
     match find_earlier(app, headers, site, "").await? {
         Some(_) => redirect("/console", &[site.flow_cookie("", 0)]),
-        None => refuse(app, site, "", ApiError::plain(Code::SignInExpired)),
+        None => refuse(app, headers, site, "", ApiError::plain(Code::SignInExpired)),
     }
 }
 
@@ -160,10 +177,10 @@ async fn let_in(
             let to = back.unwrap_or_else(|| "/console".to_owned());
             redirect(&to, &[site.flow_cookie("", 0)])
         }
-        PersonEntry::NoGroup => refuse(app, site, &flow.back, no_group(identity)),
+        PersonEntry::NoGroup => refuse(app, headers, site, &flow.back, no_group(identity)),
         PersonEntry::Revoked => {
             let error = ApiError::plain(Code::PersonRevoked);
-            refuse(app, site, &flow.back, error)
+            refuse(app, headers, site, &flow.back, error)
         }
     }
 }
@@ -239,10 +256,10 @@ async fn find_earlier(
 }
 
 /// The page that signs in, with what went wrong. What the browser held of this sign-in is over.
-fn refuse(app: &App, site: &Site, back: &str, error: ApiError) -> Answered {
+fn refuse(app: &App, headers: &HeaderMap, site: &Site, back: &str, error: ApiError) -> Answered {
     let status = status_of(&error);
     let back = inside(back).unwrap_or_default();
-    let mut response = show_page(app, status, (back, false), Some(error.into()))?;
+    let mut response = show_page(app, status, headers, (back, false), Some(error.into()))?;
     set_cookies(&mut response, &[site.flow_cookie("", 0)])?;
     Ok(response)
 }
@@ -266,8 +283,8 @@ impl Query {
     }
 
     fn find(&self, name: &str) -> Option<&str> {
-        let mut found = self.0.iter().filter(|(given, _)| given == name);
-        found.next().map(|(_, value)| value.as_str())
+        let found = self.0.iter().find(|(given, _)| given == name);
+        found.map(|(_, value)| value.as_str())
     }
 
     fn get(&self, name: &str) -> &str {

@@ -53,12 +53,20 @@ pub(super) async fn page(visit: Visit) -> Answered {
         "semel run list --limit 8",
     );
     let newest: Page<Run> = visit.get(&format!("/v1/runs?limit={NEWEST}")).await?;
-    let active = list::<Run>(&visit, "/v1/runs?state=active").await?;
+    let limit = COUNT_MAX + 1;
+    let active: Page<Run> = visit
+        .get(&format!("/v1/runs?state=active&limit={limit}"))
+        .await?;
+    // The search for them ends after some thousands of runs: behind those there may be more.
+    let more = active.next.is_some() && active.items.len() <= COUNT_MAX;
     let duplicates = list::<Duplicate>(&visit, "/v1/duplicates?without_payloads=true").await?;
     show(&Overview {
         waiting: waiting(&visit).await?,
         flowing: Figure {
-            number: words::at_most(active.len(), COUNT_MAX),
+            number: match more {
+                true => format!("{}+", active.items.len()),
+                false => words::at_most(active.items.len(), COUNT_MAX),
+            },
             what: "runs in flight".to_owned(),
         },
         saved: saved(&duplicates),

@@ -8,7 +8,7 @@ use super::assets;
 use super::look::Theme;
 use super::markup::{Markup, visible};
 use super::visit::Visit;
-use super::words::shell_word;
+use super::words::{address, shell_word};
 use crate::answer::Answered;
 use crate::error::ApiError;
 
@@ -170,6 +170,23 @@ impl From<ApiError> for Trouble {
             code: problem.code,
         }
     }
+}
+
+/// The link to the page of a list that follows, where one does.
+pub(super) fn next_page(
+    visit: &Visit,
+    path: &str,
+    filter: &[(&str, &str)],
+    next: Option<&str>,
+) -> Option<Markup> {
+    let next = [("cursor", next?)];
+    let asked: Vec<(&str, &str)> = filter.iter().chain(&next).copied().collect();
+    let href = address(&visit.page(path), &asked);
+    Some(
+        Markup::text("The next page")
+            .link(&href)
+            .within("p", "next"),
+    )
 }
 
 /// Shows a list, with what it is about.

@@ -53,7 +53,11 @@ pub(super) async fn page(visit: Visit) -> Answered {
     });
     let links = Markup::join([other].into_iter().chain(every));
     let mut body = vec![links.within("p", "presets")];
-    if found.items.is_empty() {
+    if found.items.is_empty() && found.next.is_some() {
+        let older =
+            "Among the newest tasks none is open. Older ones may be: the command below reads on.";
+        body.push(Markup::text(older).within("p", "empty"));
+    } else if found.items.is_empty() {
         let nothing = "No worker has anything to do. A step of the kind task puts work into a queue; `semel worker` or a program of your own claims it.";
         body.push(Markup::text(nothing).within("p", "empty"));
     } else {

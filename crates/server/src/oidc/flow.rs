@@ -50,6 +50,20 @@ impl Flow {
         })
     }
 
+    /// The same one, which leads elsewhere: two pages of a browser that are renewed at the same time
+    /// must not keep ending each other.
+    pub(crate) fn leading_to(self, back: &str) -> Self {
+        let back = if back.len() > BACK_BYTES_MAX {
+            ""
+        } else {
+            back
+        };
+        Self {
+            back: back.to_owned(),
+            ..self
+        }
+    }
+
     /// The cookie's value.
     pub(crate) fn to_cookie(&self) -> String {
         let secret = URL_SAFE_NO_PAD.encode(self.secret);

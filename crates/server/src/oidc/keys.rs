@@ -9,7 +9,7 @@ use jsonwebtoken::jwk::{Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Header};
 use semel_engine::BoundedClient;
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, RwLock};
 
 use super::ProviderError;
 use super::fetch::fetch_json;
@@ -31,10 +31,18 @@ const ALGORITHMS: &[Algorithm] = &[
     Algorithm::EdDSA,
 ];
 
+/// How long a provider whose keys were never read is left alone after a failure.
+const FAILED_REST: Duration = Duration::from_secs(5);
+
 /// The provider's keys, as last read.
 #[derive(Default)]
-pub(super) struct Keys(Mutex<Option<Kept>>);
+pub(super) struct Keys {
+    kept: RwLock<Option<Kept>>,
+    /// When they were last asked for, with or without success. Whoever holds it asks.
+    asked_at: Mutex<Option<Instant>>,
+}
 
+#[derive(Clone)]
 struct Kept {
     keys: Vec<Jwk>,
     at: Instant,
@@ -52,19 +60,35 @@ impl Keys {
                 "the token is signed in a way that is not accepted",
             ));
         }
-        let mut kept = self.0.lock().await;
-        if let Some(known) = kept.as_ref().filter(|kept| kept.at.elapsed() < KEPT_FOR) {
-            match pick(&known.keys, header) {
-                Some(key) => return Ok(key),
-                None if known.at.elapsed() < REST => return Err(unknown()),
-                None => {}
-            }
+        if let Some(key) = self.known(header).await {
+            return Ok(key);
         }
+        let mut asked_at = self.asked_at.lock().await;
+        // Another request may have read them meanwhile.
+        if let Some(key) = self.known(header).await {
+            return Ok(key);
+        }
+        let since = asked_at.map(|at| at.elapsed());
+        match self.kept.read().await.is_some() {
+            true if since.is_some_and(|since| since < REST) => return Err(unknown()),
+            false if since.is_some_and(|since| since < FAILED_REST) => {
+                let words = "the provider's keys could not be read a moment ago";
+                return Err(ProviderError::Unavailable(words.to_owned()));
+            }
+            true | false => {}
+        }
+        *asked_at = Some(Instant::now());
         let keys = read(client, url).await?;
         let found = pick(&keys, header);
         let at = Instant::now();
-        *kept = Some(Kept { keys, at });
+        *self.kept.write().await = Some(Kept { keys, at });
         found.ok_or_else(unknown)
+    }
+
+    async fn known(&self, header: &Header) -> Option<DecodingKey> {
+        let kept = self.kept.read().await;
+        let kept = kept.as_ref().filter(|kept| kept.at.elapsed() < KEPT_FOR);
+        kept.and_then(|kept| pick(&kept.keys, header))
     }
 }
 

@@ -48,11 +48,14 @@ struct Denied {
     error_description: String,
 }
 
+/// What came of reading the configuration, and when.
+type LastRead = (Result<Arc<Discovery>, String>, Instant);
+
 /// The identity provider.
 pub(crate) struct Provider {
     options: OidcOptions,
     client: BoundedClient,
-    found: Mutex<Option<(Result<Arc<Discovery>, String>, Instant)>>,
+    found: Mutex<Option<LastRead>>,
     keys: Keys,
     places: Semaphore,
 }

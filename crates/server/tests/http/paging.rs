@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use semel_testkit::Connection;
 use serde_json::Value;
 
+use crate::console::Browser;
 use crate::world::World;
 
 /// How many items of each list there are before the first page is read.
@@ -50,16 +51,16 @@ const FILL: &[&str] = &[
 
 /// Every list with what is asked of it, and the member that names an item.
 const LISTS: &[(&str, &str)] = &[
-    ("/v1/runs?", "id"),
-    ("/v1/runs?state=failed", "id"),
-    ("/v1/runs?flow=listed", "id"),
-    ("/v1/runs?flow=listed&state=failed", "id"),
-    ("/v1/effects?", "id"),
-    ("/v1/effects?state=in_doubt", "id"),
-    ("/v1/effects?external_id=ch_1", "id"),
-    ("/v1/doubts?", "id"),
-    ("/v1/waits?", "id"),
-    ("/v1/waits?all=true", "id"),
+    ("/v1/runs?", "run"),
+    ("/v1/runs?state=failed", "run"),
+    ("/v1/runs?flow=listed", "run"),
+    ("/v1/runs?flow=listed&state=failed", "run"),
+    ("/v1/effects?", "effect"),
+    ("/v1/effects?state=in_doubt", "effect"),
+    ("/v1/effects?external_id=ch_1", "effect"),
+    ("/v1/doubts?", "effect"),
+    ("/v1/waits?", "wait"),
+    ("/v1/waits?all=true", "wait"),
     ("/v1/tasks?", "task"),
     ("/v1/tasks?queue=q", "task"),
     ("/v1/tasks?all=true", "task"),
@@ -124,6 +125,33 @@ async fn no_item_is_lost_or_listed_twice_while_others_come() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_page_of_the_console_leads_to_the_next_until_the_last() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "trigger: { api: {} }\nsteps:\n  - id: a\n    kv: { set: x, value: 1 }\n";
+    world.publish("listed", steps).await?;
+    let client = world.database.connect().await?;
+    fill(&client, "many", 60, 0).await?;
+    let browser = Browser::signed_in(&world).await?;
+
+    for list in ["/doubts", "/approvals", "/duplicates?held=yes"] {
+        let first = browser.page(&format!("/console/main{list}")).await?;
+        let next = next_of(&first).with_context(|| format!("{list}: {first}"))?;
+        let last = browser.page(&next).await?;
+
+        assert_eq!(next_of(&last), None, "{list}: 60 items are two pages");
+        assert!(!last.contains("class=\"empty\""), "{list}: {last}");
+    }
+    Ok(())
+}
+
+/// Where the next page is.
+fn next_of(page: &str) -> Option<String> {
+    let link = page.split("<p class=\"next\"><a href=\"").nth(1)?;
+    let href = link.split('"').next()?;
+    Some(href.replace("&amp;", "&").replace("&#38;", "&"))
+}
+
 /// The names of the items of a page, and where the next one begins.
 async fn read(
     world: &World,
@@ -138,7 +166,7 @@ async fn read(
         let name = item[name].as_str();
         name.map(str::to_owned).context("a name")
     });
-    let next = answer["next"].as_str().map(str::to_owned);
+    let next = answer["cursor"].as_str().map(str::to_owned);
     Ok((names.collect::<Result<_>>()?, next))
 }
 

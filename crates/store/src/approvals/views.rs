@@ -17,7 +17,7 @@ macro_rules! select {
             "
     SELECT a.id, a.run_id, a.flow, a.step,
            CASE WHEN a.state = 'open' AND a.until <= moment()
-                     AND NOT EXISTS (SELECT 1 FROM paused_runs p WHERE p.run_id = a.run_id)
+                     AND (SELECT 1 FROM paused_runs p WHERE p.run_id = ANY (ARRAY[a.run_id]) LIMIT 1) IS NULL
                 THEN 'elapsed' ELSE a.state::text END,
            a.people, a.escalate, a.escalate_at, a.escalate_at <= moment(), a.shown::text, a.digest,
            a.login, a.not_by, a.opened_at, a.until, a.approved, a.decided_by, a.comment,

@@ -10,7 +10,7 @@ use crate::context::Context;
 
 /// Which identity provider signs people in.
 #[derive(Debug, Default, clap::Args)]
-pub(crate) struct Arguments {
+pub(crate) struct ProviderArguments {
     /// The identity provider that signs people in to the console, exactly as it names itself [env:
     /// SEMEL_OIDC_ISSUER] [default: none].
     #[arg(long, value_name = "URL")]
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 /// The identity provider, where one is configured.
 pub(crate) fn configured(
     ctx: &Context,
-    arguments: &Arguments,
+    arguments: &ProviderArguments,
 ) -> Result<Option<OidcOptions>, Problem> {
     let find = |key, flag: &Option<String>| {
         let setting = ctx.config.find(key, flag.as_deref());

@@ -45,6 +45,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     Ok(match (open, page.items.first()) {
         (Some(task), _) => answer.next(format!("semel worker --queue {} -- COMMAND", task.queue)),
         (None, Some(task)) => answer.next(format!("semel task show {}", task.task)),
+        (None, None) if page.next.is_some() => answer,
         (None, None) => answer.note("no task matches"),
     })
 }

@@ -36,6 +36,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let open = page.items.iter().find(|wait| wait.state == "open");
     Ok(match open {
         Some(wait) => answer.next(format!("semel wait complete {}", wait.id)),
+        None if page.next.is_some() => answer,
         None => answer.note("no wait is open"),
     })
 }

@@ -89,6 +89,32 @@ async fn after_ten_minutes_a_page_goes_through_the_provider_and_nothing_is_lost(
 }
 
 #[tokio::test]
+async fn a_sign_in_of_a_week_is_not_renewed_but_made_anew() -> Result<()> {
+    let scene = Scene::start().await?;
+    scene.map("ops", Role::Viewer).await?;
+    let mut browser = scene.enter("ada", HOME).await?;
+    let before = browser
+        .cookie(&scene.base(), "semel_dev")
+        .map(str::to_owned);
+    let client = scene.world.database.connect().await?;
+    let aged =
+        "UPDATE sign_ins SET created_at = moment() - interval '7 days' + interval '12 minutes'";
+    client.batch_execute(aged).await?;
+
+    scene.pass(11).await?;
+    let shown = scene
+        .until(&mut browser, |browser| scene.went_through_provider(browser))
+        .await?;
+
+    assert_eq!(shown.status, 200);
+    let after = browser
+        .cookie(&scene.base(), "semel_dev")
+        .map(str::to_owned);
+    assert!(after.is_some() && after != before, "another cookie");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_sign_in_that_the_provider_does_not_renew_is_over() -> Result<()> {
     let scene = Scene::start().await?;
     scene.map("ops", Role::Viewer).await?;

@@ -1,6 +1,6 @@
 //! A provider that says what a test tells it to. It is a fake, because no real one lies.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -164,7 +164,7 @@ impl Liar {
 }
 
 pub(super) fn edit<T>(script: &Shared, change: impl FnOnce(&mut Script) -> T) -> T {
-    change(&mut script.lock().unwrap())
+    change(&mut script.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 pub(super) fn parameter(url: &Url, name: &str) -> Result<String> {

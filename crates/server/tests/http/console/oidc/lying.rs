@@ -32,6 +32,26 @@ async fn the_fake_is_believed_while_it_tells_the_truth() -> Result<()> {
     Ok(())
 }
 
+/// A link on a page of others could end or change the sign-in of who follows it.
+#[tokio::test]
+async fn a_page_of_others_leads_nobody_to_the_provider() -> Result<()> {
+    let liar = Liar::start().await?;
+    for quiet in ["", "quiet=yes&"] {
+        let start = format!("/console/sign-in/oidc?{quiet}to=%2Fconsole%2Fmain%2F");
+        let from = [("sec-fetch-site", "cross-site")];
+        let answer = liar
+            .world
+            .bare
+            .send(hyper::Method::GET, &start, &from, String::new().into())
+            .await?;
+
+        let to = answer.header("location");
+        assert_eq!(to, Some("/console/sign-in?to=%2Fconsole%2Fmain%2F"));
+        assert_eq!(answer.header("set-cookie"), None, "no sign-in was begun");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn no_lie_signs_anybody_in_and_no_secret_is_logged() -> Result<()> {
     let log = Log::default();
@@ -289,5 +309,38 @@ async fn a_logout_token_works_once_and_an_identity_is_none() -> Result<()> {
     assert_eq!(post(good.clone()).await?, 200);
     assert_eq!(liar.count_sign_ins().await?, 0, "out");
     assert_eq!(post(good).await?, 400, "used up");
+    Ok(())
+}
+
+/// A browser may open several pages at once, and all of them are due.
+#[tokio::test]
+async fn renewals_of_one_browser_at_the_same_time_are_one() -> Result<()> {
+    let liar = Liar::start().await?;
+    let start = async |quiet: &str, cookie: &str| {
+        let path = format!("/console/sign-in/oidc?quiet={quiet}");
+        let headers = [("cookie", cookie)];
+        let sent = liar
+            .world
+            .bare
+            .send(hyper::Method::GET, &path, &headers, "".into());
+        let answer = sent.await?;
+        let refresh = answer.header("refresh");
+        let refresh = refresh.and_then(|refresh| refresh.strip_prefix("0; url="));
+        let to = answer.header("location").or(refresh);
+        let to = url::Url::parse(to.context("an address")?)?;
+        let cookie = answer.header("set-cookie").context("a cookie")?;
+        let cookie = cookie.split(';').next().unwrap_or_default().to_owned();
+        anyhow::Ok((parameter(&to, "state")?, cookie))
+    };
+
+    let (first, cookie) = start("yes", "").await?;
+    let (second, _) = start("yes", &cookie).await?;
+    let (asked, _) = start("no", &cookie).await?;
+
+    assert_eq!(first, second);
+    assert_ne!(
+        first, asked,
+        "a sign-in that a person begins is another one"
+    );
     Ok(())
 }

@@ -117,7 +117,11 @@ impl Traveller {
             for line in answer.headers.get_all("set-cookie") {
                 self.keep(&authority, line.to_str()?)?;
             }
-            let Some(to) = answer.header("location") else {
+            // A renewal goes to the provider by a page that is shown for no time.
+            let refresh = answer.header("refresh");
+            let refresh = refresh.filter(|_| url.contains("/console/sign-in/oidc?"));
+            let onward = refresh.and_then(|refresh| refresh.strip_prefix("0; url="));
+            let Some(to) = answer.header("location").or(onward) else {
                 self.last = Shown {
                     url,
                     status: answer.status.as_u16(),
