@@ -286,8 +286,8 @@ async fn admit_token(access: Access, request: &mut Request, app: &App) -> Result
     Ok(())
 }
 
-/// The caller of a request that may reach a route. Further rights are checked in `keys` (to drop a key as
-/// a new intent), in `payloads` (what a response shows), and where tokens are made.
+/// The caller of a request that may reach a route. ARCHITECTURE.md lists the places that
+/// check a further right.
 async fn admit(access: Access, headers: &HeaderMap, app: &App) -> Result<Caller, ApiError> {
     let cells = (app.cell(), app.engine.cell());
     let caller = match access {

@@ -25,7 +25,8 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let json = words::address("/v1/approvals", &asked);
     let found: Found<Approval> = visit.get(&json).await?;
     let filter = [("all", if all { "yes" } else { "" })];
-    let next = next_page(&visit, "/approvals", &filter, found.next.as_deref());
+    let here = visit.page("/approvals");
+    let next = next_page("The next page", &here, &filter, found.next.as_deref());
     let command = if all {
         "semel approval list --all"
     } else {

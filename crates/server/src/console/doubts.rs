@@ -13,7 +13,8 @@ use crate::answer::Answered;
 pub(super) async fn page(visit: Visit) -> Answered {
     let json = words::address("/v1/doubts", &[("cursor", visit.parameter("cursor"))]);
     let found: Found<Effect> = visit.get(&json).await?;
-    let next = next_page(&visit, "/doubts", &[], found.next.as_deref());
+    let here = visit.page("/doubts");
+    let next = next_page("The next page", &here, &[], found.next.as_deref());
     let lead = match (found.items.len(), &found.next) {
         (0, None) => "Nothing is in doubt.".to_owned(),
         (number, next) => format!(

@@ -39,7 +39,8 @@ pub(super) async fn page(visit: Visit) -> Answered {
         .get(&format!("{json}{sign}without_payloads=true"))
         .await?;
     let filter = [("held", if held { "yes" } else { "" })];
-    let next = next_page(&visit, "/duplicates", &filter, found.next.as_deref());
+    let here = visit.page("/duplicates");
+    let next = next_page("The next page", &here, &filter, found.next.as_deref());
     let command = if held {
         "semel duplicate list --held"
     } else {

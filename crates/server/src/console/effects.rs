@@ -3,7 +3,7 @@
 use semel_api::types::{Act, Effect, Page as Found, Sent};
 
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, show};
+use super::shell::{Page, Shell, next_page, show};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
@@ -53,17 +53,14 @@ pub(super) async fn page(visit: Visit) -> Answered {
         true => Markup::text("There is no such effect. The ledger has one entry for each change that a run makes to the outside world.").within("p", "empty"),
         false => table(&visit, "Effects, the newest first", &found.items),
     });
-    body.extend(found.next.as_deref().map(|next| {
-        let next = [
-            ("state", state),
-            ("external_id", external),
-            ("cursor", next),
-        ];
-        let href = words::address(&visit.page("/effects"), &next);
-        Markup::text("Older effects")
-            .link(&href)
-            .within("p", "next")
-    }));
+    let filter = [("state", state), ("external_id", external)];
+    let here = visit.page("/effects");
+    body.extend(next_page(
+        "Older effects",
+        &here,
+        &filter,
+        found.next.as_deref(),
+    ));
     show(&Page {
         shell: Shell::new(&visit, "/effects", "Effects", &json, &command),
         heading_markup: Markup::fixed("Effects"),

@@ -6,7 +6,7 @@ use semel_api::types::{AuditRecord, Page as Found, Token};
 use semel_model::{Rights, Role};
 
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, show};
+use super::shell::{Page, Shell, next_page, show};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
@@ -52,11 +52,14 @@ pub(super) async fn audit(visit: Visit) -> Answered {
         true => Markup::text("Nothing is recorded for this search.").within("p", "empty"),
         false => markup::table("What operators did, the latest first", &columns, &rows),
     }];
-    body.extend(found.next.as_deref().map(|next| {
-        let next = [("actor", actor), ("action", action), ("cursor", next)];
-        let href = words::address(&visit.page("/audit"), &next);
-        Markup::text("Older acts").link(&href).within("p", "next")
-    }));
+    let filter = [("actor", actor), ("action", action)];
+    let here = visit.page("/audit");
+    body.extend(next_page(
+        "Older acts",
+        &here,
+        &filter,
+        found.next.as_deref(),
+    ));
     show(&Page {
         shell: Shell::new(&visit, "/audit", "Audit", &json, &command),
         heading_markup: Markup::fixed("Audit"),

@@ -11,7 +11,7 @@ use semel_model::Right;
 use super::acts::{self, folded, offer, section};
 use super::jobs::{progress, run_link};
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, Trouble, show_as, status_of};
+use super::shell::{Page, Shell, Trouble, next_page, show_as, status_of};
 use super::visit::{Form, Visit};
 use super::words;
 use crate::answer::Answered;
@@ -294,10 +294,7 @@ fn planned(visit: &Visit, runs: &Found<PlannedRun>) -> Markup {
     let rows: Vec<Vec<Markup>> = runs.items.iter().map(row).collect();
     let columns = ["State", "Run", "Preview", "Replayed by", "Refused because"];
     let mut parts = vec![markup::table("Runs of the plan", &columns, &rows)];
-    parts.extend(runs.next.as_deref().map(|next| {
-        let href = words::address("", &[("cursor", next)]);
-        Markup::text("Further runs").link(&href).within("p", "next")
-    }));
+    parts.extend(next_page("Further runs", "", &[], runs.next.as_deref()));
     Markup::join(parts)
 }
 

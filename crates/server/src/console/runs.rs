@@ -5,7 +5,7 @@ use semel_api::types::{Page, Run, RunStatus};
 use semel_model::{EffectId, RunId, WaitId};
 
 use super::markup::{self, Markup};
-use super::shell::{Page as Document, Shell, show};
+use super::shell::{Page as Document, Shell, next_page, show};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
@@ -89,11 +89,13 @@ pub(super) async fn page(visit: Visit) -> Answered {
         true => nothing(&found, typed),
         false => table(&visit, "Runs, the newest first", &found.items),
     });
-    body.extend(found.next.as_deref().map(|next| {
-        let next = [("q", typed), ("cursor", next)];
-        let href = words::address(&visit.page("/runs"), &next);
-        Markup::text("Older runs").link(&href).within("p", "next")
-    }));
+    let here = visit.page("/runs");
+    body.extend(next_page(
+        "Older runs",
+        &here,
+        &[("q", typed)],
+        found.next.as_deref(),
+    ));
     show(&Document {
         shell,
         heading_markup: Markup::fixed("Runs"),

@@ -11,7 +11,7 @@ use semel_model::Right;
 
 use super::acts::{self, folded, offer, section};
 use super::markup::{self, Markup, assembled};
-use super::shell::{Page, Shell, Trouble, show_as, show_list, status_of};
+use super::shell::{Page, Shell, Trouble, next_page, show_as, show_list, status_of};
 use super::visit::{Form, Visit};
 use super::words;
 use crate::answer::Answered;
@@ -246,12 +246,12 @@ fn decided(visit: &Visit, ticks: &Found<Tick>) -> Markup {
         dots,
         markup::table("Instants, the latest first", &columns, &rows),
     ];
-    parts.extend(ticks.next.as_deref().map(|next| {
-        let href = words::address("", &[("cursor", next)]);
-        Markup::text("Earlier instants")
-            .link(&href)
-            .within("p", "next")
-    }));
+    parts.extend(next_page(
+        "Earlier instants",
+        "",
+        &[],
+        ticks.next.as_deref(),
+    ));
     Markup::join(parts)
 }
 

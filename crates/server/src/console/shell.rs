@@ -172,21 +172,18 @@ impl From<ApiError> for Trouble {
     }
 }
 
-/// The link to the page of a list that follows, where one does.
+/// The link to the page of a list that follows, where one does. `page` is the address of the list; empty
+/// for the one that is shown.
 pub(super) fn next_page(
-    visit: &Visit,
-    path: &str,
+    name: &str,
+    page: &str,
     filter: &[(&str, &str)],
     next: Option<&str>,
 ) -> Option<Markup> {
     let next = [("cursor", next?)];
     let asked: Vec<(&str, &str)> = filter.iter().chain(&next).copied().collect();
-    let href = address(&visit.page(path), &asked);
-    Some(
-        Markup::text("The next page")
-            .link(&href)
-            .within("p", "next"),
-    )
+    let href = address(page, &asked);
+    Some(Markup::text(name).link(&href).within("p", "next"))
 }
 
 /// Shows a list, with what it is about.

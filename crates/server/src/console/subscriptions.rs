@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::acts::{offer, section};
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, Trouble, show_as, show_list, status_of};
+use super::shell::{Page, Shell, Trouble, next_page, show_as, show_list, status_of};
 use super::visit::{Form, Visit};
 use super::words;
 use crate::answer::Answered;
@@ -105,11 +105,12 @@ async fn show_subscription(
     });
     let mut parts = vec![Markup::join(links).within("p", "presets")];
     parts.push(table(visit, &found, &deliveries.items)?);
-    parts.extend(deliveries.next.as_deref().map(|next| {
-        let href = words::address("", &[("state", state), ("cursor", next)]);
-        let older = Markup::text("Older deliveries").link(&href);
-        older.within("p", "next")
-    }));
+    parts.extend(next_page(
+        "Older deliveries",
+        "",
+        &[("state", state)],
+        deliveries.next.as_deref(),
+    ));
     let to = visit.page(&format!(
         "/connections/{}",
         words::encoded(&found.connection)
