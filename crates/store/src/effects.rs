@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use crate::cell::{ReadError, SlotCell};
 use crate::journal::{EffectChange, Transition};
+use crate::writer::rows::Column;
 
 macro_rules! entered {
     () => {
@@ -143,10 +144,10 @@ impl<'a> Rows<'a> {
         self.notes.push(note);
     }
 
-    pub(crate) fn insert_values(&'a self) -> Option<Vec<&'a (dyn ToSql + Sync)>> {
+    pub(crate) fn insert_columns(&'a self) -> Option<Vec<&'a dyn Column>> {
         (!self.ids.is_empty()).then(|| {
             vec![
-                &self.partition_date as &(dyn ToSql + Sync),
+                &self.partition_date as &dyn Column,
                 &self.ids,
                 &self.runs,
                 &self.namespaces,
@@ -161,10 +162,10 @@ impl<'a> Rows<'a> {
         })
     }
 
-    pub(crate) fn update_values(&'a self) -> Option<Vec<&'a (dyn ToSql + Sync)>> {
+    pub(crate) fn update_columns(&'a self) -> Option<Vec<&'a dyn Column>> {
         (!self.ids.is_empty()).then(|| {
             vec![
-                &self.partition_date as &(dyn ToSql + Sync),
+                &self.partition_date as &dyn Column,
                 &self.ids,
                 &self.states,
                 &self.attempts,

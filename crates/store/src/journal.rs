@@ -242,14 +242,14 @@ async fn commit(
     batch: &[&Transition],
 ) -> Result<HashMap<RunId, TransitionResult>, Error> {
     let ordered = kv::in_order(batch);
-    let text = ChangeKinds::of(batch, ordered.is_empty()).text();
+    let shape = ChangeKinds::of(batch, ordered.is_empty());
     let follows = batch.iter().any(|item| item.needs_extra_statements());
-    let mut texts = vec![text];
+    let mut texts = vec![shape.text()];
     if follows || !ordered.is_empty() {
         texts.extend(pipeline::EXTRA_STATEMENTS);
     }
     let ready = connection.prepare(&texts).await?;
-    let written = write_all(ready, text, batch, &ordered, follows).await;
+    let written = write_all(ready, shape, batch, &ordered, follows).await;
     if written.is_err() {
         // The rest of the flight, its COMMIT included, has been refused by the server already.
         let _ = ready.client.batch_execute("ROLLBACK").await;
@@ -267,7 +267,7 @@ type Landed = (HashSet<Uuid>, HashMap<RunId, Event>);
 
 async fn write_all(
     ready: PreparedClient<'_>,
-    text: &'static str,
+    shape: ChangeKinds,
     batch: &[&Transition],
     ordered: &[&Transition],
     follows: bool,
@@ -294,7 +294,7 @@ async fn write_all(
         (true, true) => Frame::Around,
         (true, false) => Frame::None,
     };
-    let cancelled = pipeline::land(ready, text, &columns, &rows, frame).await?;
+    let cancelled = pipeline::land(ready, shape, &columns, &rows, frame).await?;
     drop(columns);
     Ok((cancelled, made))
 }

@@ -31,6 +31,7 @@ use crate::cell::{ReadError, SlotCell};
 use crate::journal::Transition;
 use crate::locks;
 use crate::writer::connection::PreparedClient;
+use crate::writer::rows::Column;
 
 /// The part of a batch's statement that sets entries.
 pub(crate) const SET: &str = ",
@@ -122,10 +123,10 @@ pub(crate) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    pub(crate) fn set_values(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
+    pub(crate) fn set_columns(&self) -> Option<Vec<&dyn Column>> {
         (!self.slots.is_empty()).then(|| {
             vec![
-                &self.slots as &(dyn ToSql + Sync),
+                &self.slots as &dyn Column,
                 &self.namespaces,
                 &self.entries,
                 &self.values,

@@ -29,6 +29,7 @@ use crate::cell::Cell;
 pub(crate) mod connection;
 mod gathering;
 mod lanes;
+pub(crate) mod rows;
 
 pub use connection::WriterConnection;
 use connection::{ErrorClass, classify};

@@ -10,7 +10,6 @@ use semel_model::claim::{Claim, Held};
 use semel_model::run::RunState;
 use semel_model::{ClaimId, ClaimVerdict, DeliveryId, Event, Fingerprint, InSlot, RunId, Slot};
 use tokio_postgres::Error;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use columns::{FirstEffectRows, FreeKey, continued, follows};
@@ -21,6 +20,7 @@ use super::{AcceptResult, Delivery};
 use crate::cell::Cell;
 use crate::runs;
 use crate::writer::connection::{ErrorClass, WriterConnection, classify};
+use crate::writer::rows::{Column, sent};
 use crate::writer::{Batch, Writer};
 
 pub(super) const MEET: &str = "
@@ -241,7 +241,7 @@ async fn claim<'a>(
     let follows: Vec<Option<Event>> = follows(firsts, &numbers, &intents);
     let continued = continued(firsts, &follows);
     let moves = FirstEffectRows::of(firsts, &continued, undecided);
-    let mut values: Vec<&(dyn ToSql + Sync)> = vec![
+    let mut columns: Vec<&dyn Column> = vec![
         &claims,
         &runs,
         &fingerprints,
@@ -261,16 +261,18 @@ async fn claim<'a>(
     };
     match kind {
         ClaimMode::First => {}
-        ClaimMode::FirstWithEffects => values.extend([
-            &moves.effects as &(dyn ToSql + Sync),
+        ClaimMode::FirstWithEffects => columns.extend([
+            &moves.effects as &dyn Column,
             &moves.steps,
             &moves.kinds,
             &moves.guards,
             &moves.pause_versions,
         ]),
-        ClaimMode::Again => values.extend([&numbers as &(dyn ToSql + Sync), &intents]),
+        ClaimMode::Again => columns.extend([&numbers as &dyn Column, &intents]),
     }
-    let text = accept_text(kind);
+    let one_row = firsts.len() == 1;
+    let text = accept_text(kind, one_row);
+    let values = sent(&columns, one_row);
     let ready = connection.prepare(&[text]).await?;
     let row = ready
         .client

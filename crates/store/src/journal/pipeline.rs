@@ -14,8 +14,10 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use super::columns::{Columns, Moves, OpenedWaits, Records};
+use super::statement::ChangeKinds;
 use super::{LOCK, LOCK_ROWS, Transition};
 use crate::writer::connection::PreparedClient;
+use crate::writer::rows::{Column, sent};
 use crate::{
     alerts, approvals, attention, audit, child_runs, claims, event_waits, gate_exits, kv,
     late_responses, locks, named_effects, outbox, pauses, tasks, waits,
@@ -223,7 +225,7 @@ pub(super) async fn lock(
 /// Writes a batch and commits; says which runs an operator wants to end.
 pub(super) async fn land(
     ready: PreparedClient<'_>,
-    text: &'static str,
+    shape: ChangeKinds,
     columns: &Columns<'_>,
     rows: &[Uuid],
     frame: Frame,
@@ -238,8 +240,9 @@ pub(super) async fn land(
             flight.send(LOCK_ROWS, vec![&rows]);
         }
     }
+    let text = shape.text();
     let main = flight.sent.len();
-    flight.send(text, main_values(columns));
+    flight.send(text, main_values(columns, shape.one_row));
     flight.send_extra_statements(columns);
     if frame != Frame::None {
         flight.simple("COMMIT");
@@ -258,7 +261,7 @@ pub(super) async fn land(
 }
 
 /// The parameters of a shape's statement, in the order of its parts.
-fn main_values<'a>(columns: &'a Columns<'a>) -> Values<'a> {
+fn main_values<'a>(columns: &'a Columns<'a>, one_row: bool) -> Values<'a> {
     let Moves {
         runs,
         epochs,
@@ -274,7 +277,7 @@ fn main_values<'a>(columns: &'a Columns<'a>) -> Values<'a> {
         progress,
         pause_versions,
     } = &columns.moves;
-    let mut values: Values<'a> = vec![
+    let mut parts: Vec<&'a dyn Column> = vec![
         runs,
         epochs,
         seqs,
@@ -289,9 +292,9 @@ fn main_values<'a>(columns: &'a Columns<'a>) -> Values<'a> {
         progress,
         pause_versions,
     ];
-    values.extend(columns.new_effects.insert_values().into_iter().flatten());
-    values.extend(columns.old_effects.update_values().into_iter().flatten());
-    values.extend(columns.sets.set_values().into_iter().flatten());
+    parts.extend(columns.new_effects.insert_columns().into_iter().flatten());
+    parts.extend(columns.old_effects.update_columns().into_iter().flatten());
+    parts.extend(columns.sets.set_columns().into_iter().flatten());
     let Records {
         runs,
         states,
@@ -300,8 +303,9 @@ fn main_values<'a>(columns: &'a Columns<'a>) -> Values<'a> {
         ended,
     } = &columns.records;
     if !runs.is_empty() {
-        values.extend([runs as &(dyn ToSql + Sync), states, results, faults, ended]);
+        parts.extend([runs as &dyn Column, states, results, faults, ended]);
     }
+    let mut values = sent(&parts, one_row);
     values.push(count);
     values
 }

@@ -10,6 +10,7 @@ use semel_model::SeededBug;
 use super::{EffectChange, LeaseChange, Transition};
 use crate::clock::PRESENT;
 use crate::writer::connection::COMMITS_ALONE;
+use crate::writer::rows::of_one_row;
 use crate::{effects, kv, runs};
 
 /// Which kinds of change a batch makes.
@@ -29,10 +30,12 @@ pub(super) struct ChangeKinds {
     pub(super) sets: bool,
     /// Records that change.
     pub(super) records: bool,
+    /// No table gets or changes more than one row.
+    pub(super) one_row: bool,
 }
 
 /// How many shapes there are.
-const SHAPES: usize = 128;
+const SHAPES: usize = 256;
 
 /// Every batch moves runs.
 const MOVES: &str = ",
@@ -116,7 +119,10 @@ const NOBODY: &str = "ARRAY[]::uuid[]";
 impl ChangeKinds {
     /// The shape of a batch, whose plain sets are a part of the statement or were made before it.
     pub(super) fn of(batch: &[&Transition], with_sets: bool) -> Self {
-        let mut shape = Self::default();
+        let mut shape = Self {
+            one_row: has_one_row(batch),
+            ..Self::default()
+        };
         for item in batch {
             let ends = item.lease == LeaseChange::End;
             shape.ends |= ends;
@@ -140,6 +146,7 @@ impl ChangeKinds {
             self.changes,
             self.sets,
             self.records,
+            self.one_row,
         ];
         flags
             .into_iter()
@@ -186,8 +193,20 @@ impl ChangeKinds {
         text.push_str(&format!(
             "\n    SELECT {verdict}({passed}, $?::int8), {cancelled}"
         ));
+        if self.one_row {
+            text = of_one_row(&text);
+        }
         number_parameters(&text)
     }
+}
+
+/// Whether a batch is one transition that enters one effect at most, and changes one at most.
+fn has_one_row(batch: &[&Transition]) -> bool {
+    let [only] = batch else {
+        return false;
+    };
+    let entered = only.effects.iter().filter(|change| change.first).count();
+    entered <= 1 && only.effects.len() - entered <= 1
 }
 
 /// Numbers the parameters in the order in which they stand.
@@ -216,8 +235,9 @@ fn in_any_pause(fence: &'static str) -> &'static str {
     SeededBug::PauseNotCompared.in_text(fence, compared, "true")
 }
 
-/// A shape that has every part, and one that has the fewest, for the test that prepares them.
-pub(crate) fn examples() -> [&'static str; 4] {
+/// A shape that has every part, and one that has the fewest, of batches and of one row, for the test
+/// that prepares them.
+pub(crate) fn examples() -> [&'static str; 8] {
     let whole = ChangeKinds {
         goes_on: true,
         ends: true,
@@ -226,6 +246,7 @@ pub(crate) fn examples() -> [&'static str; 4] {
         changes: true,
         sets: true,
         records: true,
+        one_row: false,
     };
     let least = ChangeKinds {
         goes_on: true,
@@ -239,7 +260,26 @@ pub(crate) fn examples() -> [&'static str; 4] {
         enters_again: true,
         ..whole
     };
-    [whole.text(), again.text(), least.text(), last.text()]
+    let one_row = |shape: ChangeKinds| ChangeKinds {
+        one_row: true,
+        ..shape
+    };
+    // One row does not both go on and end.
+    let goes_on = |shape: ChangeKinds| ChangeKinds {
+        ends: false,
+        ..one_row(shape)
+    };
+    [
+        whole,
+        again,
+        least,
+        last,
+        goes_on(whole),
+        goes_on(again),
+        one_row(least),
+        one_row(last),
+    ]
+    .map(ChangeKinds::text)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use semel_model::SeededBug;
 
 use crate::clock::PRESENT;
+use crate::writer::rows::of_one_row;
 
 /// Claims what is free, and makes run, queue entry, first journal row and first entry of the
 /// ledger of each fresh claim: one statement, one commit.
@@ -82,10 +83,10 @@ pub(super) enum ClaimMode {
     Again,
 }
 
-/// The statement of a kind of batch.
-pub(super) fn accept_text(kind: ClaimMode) -> &'static str {
-    static TEXTS: [OnceLock<String>; 3] = [const { OnceLock::new() }; 3];
-    TEXTS[kind as usize].get_or_init(|| {
+/// The statement of a kind of batch, or of one delivery.
+pub(super) fn accept_text(kind: ClaimMode, one_row: bool) -> &'static str {
+    static TEXTS: [OnceLock<String>; 6] = [const { OnceLock::new() }; 6];
+    TEXTS[kind as usize * 2 + usize::from(one_row)].get_or_init(|| {
         let (columns, names, claimed, entered, decided) = match kind {
             ClaimMode::First => ("", "", CLAIMED, "", ""),
             ClaimMode::FirstWithEffects => (
@@ -109,16 +110,23 @@ pub(super) fn accept_text(kind: ClaimMode) -> &'static str {
             .replace("{claimed}", claimed)
             .replace("{entered}", entered)
             .replace("{decided}", decided);
-        format!("/* commits alone: accept */{PRESENT}{text}")
+        let text = format!("/* commits alone: accept */{PRESENT}{text}");
+        match one_row {
+            true => of_one_row(&text),
+            false => text,
+        }
     })
 }
 
 /// The statements that accept, for the test that prepares them.
-pub(crate) fn examples() -> [&'static str; 3] {
+pub(crate) fn examples() -> [&'static str; 6] {
     [
-        ClaimMode::First,
-        ClaimMode::FirstWithEffects,
-        ClaimMode::Again,
+        (ClaimMode::First, false),
+        (ClaimMode::FirstWithEffects, false),
+        (ClaimMode::Again, false),
+        (ClaimMode::First, true),
+        (ClaimMode::FirstWithEffects, true),
+        (ClaimMode::Again, true),
     ]
-    .map(accept_text)
+    .map(|(kind, one_row)| accept_text(kind, one_row))
 }
