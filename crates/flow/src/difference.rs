@@ -14,6 +14,9 @@ use crate::steps::{Action, ActionKind};
 /// The most characters of a value that is shown.
 const SHOWN_CHARS: usize = 80;
 
+/// How much of that stands before the place where two texts part.
+const SHOWN_BEFORE: usize = 24;
+
 /// What differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -106,13 +109,42 @@ fn differs(
     (before, after): (Option<String>, Option<String>),
     means: Option<&'static str>,
 ) -> Option<Difference> {
-    (before != after).then(|| Difference {
-        kind,
-        step: step.map(str::to_owned),
-        before,
-        after,
-        means,
+    (before != after).then(|| {
+        let (before, after) = around_difference(before, after);
+        Difference {
+            kind,
+            step: step.map(str::to_owned),
+            before,
+            after,
+            means,
+        }
     })
+}
+
+/// Two texts that differ. What is longer than a line is shown from shortly before the place where
+/// they part.
+fn around_difference(
+    before: Option<String>,
+    after: Option<String>,
+) -> (Option<String>, Option<String>) {
+    let alike = match (&before, &after) {
+        (Some(before), Some(after)) => {
+            let pairs = before.chars().zip(after.chars());
+            pairs.take_while(|(old, new)| old == new).count()
+        }
+        _ => 0,
+    };
+    let cut = |text: String| {
+        if text.chars().count() <= SHOWN_CHARS {
+            return text;
+        }
+        let left_out = alike.saturating_sub(SHOWN_BEFORE);
+        let dots = |has_more: bool| if has_more { "…" } else { "" };
+        let has_more = text.chars().count() > left_out + SHOWN_CHARS;
+        let shown: String = text.chars().skip(left_out).take(SHOWN_CHARS).collect();
+        format!("{}{shown}{}", dots(left_out > 0), dots(has_more))
+    };
+    (before.map(cut), after.map(cut))
 }
 
 fn starts(old: &Inventory, new: &Inventory) -> Vec<Difference> {
@@ -335,16 +367,9 @@ fn drop_places(value: &mut Value) {
     }
 }
 
-/// A value as JSON. What is longer than a line is told apart by its digest.
+/// A value as JSON.
 fn shown(value: &impl Serialize) -> Option<String> {
-    let text = serde_json_canonicalizer::to_string(value).ok()?;
-    if text.chars().count() <= SHOWN_CHARS {
-        return Some(text);
-    }
-    let start: String = text.chars().take(SHOWN_CHARS).collect();
-    let digest = crate::digest::ReleaseDigest::of(&text).to_string();
-    let digest: String = digest.chars().take(8).collect();
-    Some(format!("{start}… ({digest})"))
+    serde_json_canonicalizer::to_string(value).ok()
 }
 
 #[cfg(test)]

@@ -132,3 +132,35 @@ fn the_order_of_effects_and_steps_without_one_are_compared() {
 
     assert_eq!(compared(&other), ["Step greeting", "Order "]);
 }
+
+#[test]
+fn long_texts_are_shown_where_they_part() {
+    let context = CheckContext::default();
+    let long = OLD.replace(
+        "json: { n: 1 }",
+        &format!("json: {{ n: \"{}x\" }}", "a".repeat(200)),
+    );
+    let other = long.replace("ax\"", "ay\"");
+    let (old, new) = (
+        examine("old", &long, &context),
+        examine("new", &other, &context),
+    );
+
+    let found = compare(&old, &new);
+
+    let sides: Vec<&str> = found
+        .iter()
+        .flat_map(|it| [it.before.as_deref(), it.after.as_deref()])
+        .flatten()
+        .collect();
+    assert!(
+        sides.len() == 2 && sides[0].contains("ax\"") && sides[1].contains("ay\""),
+        "{sides:?}"
+    );
+    assert!(
+        sides
+            .iter()
+            .all(|side| side.starts_with('…') && side.chars().count() <= SHOWN_CHARS + 2),
+        "{sides:?}"
+    );
+}
