@@ -73,6 +73,7 @@ const NUMBERS: &str = "SELECT id, coalesce(run_number, 0) FROM claims WHERE id =
 
 pub(crate) const STATEMENTS: &[&str] = &[
     accept::MEET,
+    accept::MOVED,
     accept::REFUSE,
     FIND,
     DROP,
@@ -143,8 +144,9 @@ pub struct AcceptResult {
     pub accepted_at: Timestamp,
     /// The runs before it, where it was made now and is not the first of its key.
     pub follows: Option<Event>,
-    /// Whether its first effect was left out, because something was paused or resumed since it was
-    /// decided. Of a run that was found again after a lost answer, only the journal knows.
+    /// Whether it must be decided from its journal: its first effect was left out, because something
+    /// was paused or resumed since it was decided; or it was found again after a lost answer, and
+    /// follows other runs.
     pub undecided: bool,
 }
 

@@ -1,6 +1,7 @@
 //! Accepting: many deliveries, one statement, one commit, and a verdict for each.
 
 mod columns;
+mod found_again;
 mod statement;
 
 use std::collections::{HashMap, HashSet};
@@ -13,6 +14,7 @@ use tokio_postgres::Error;
 use uuid::Uuid;
 
 use columns::{FirstEffectRows, FreeKey, continued, follows};
+pub(super) use found_again::MOVED;
 pub(crate) use statement::examples;
 use statement::{ClaimMode, accept_text};
 
@@ -83,7 +85,9 @@ impl Batch for Accept {
             }
         }
         let known = accepted?;
-        Ok(items.iter().map(|item| answer(item, &known)).collect())
+        let found = found_again::list_undecided(connection, items, &known).await?;
+        let answers = items.iter().map(|item| answer(item, &known, &found));
+        Ok(answers.collect())
     }
 }
 
@@ -91,10 +95,17 @@ impl Batch for Accept {
 struct Known {
     fingerprint: Fingerprint,
     delivery: DeliveryId,
+    /// Whether it was there before this submission.
+    is_found: bool,
     met: AcceptResult,
 }
 
-fn answer(item: &Delivery, known: &HashMap<ClaimId, Known>) -> AcceptResult {
+/// `found_undecided` are the claims of runs that were found again and are decided from their journal.
+fn answer(
+    item: &Delivery,
+    known: &HashMap<ClaimId, Known>,
+    found_undecided: &HashSet<ClaimId>,
+) -> AcceptResult {
     let Some(found) = known.get(&item.claim) else {
         unreachable!("accept answers every claim of its batch");
     };
@@ -103,7 +114,10 @@ fn answer(item: &Delivery, known: &HashMap<ClaimId, Known>) -> AcceptResult {
         let claim = Claim::<Held>::held(item.claim, met.run, found.fingerprint);
         met.verdict = claim.judge(item.fingerprint);
     }
-    met.undecided = item.first_effect.as_ref().is_some_and(|it| it.is_stale);
+    met.undecided = match found.is_found {
+        true => found_undecided.contains(&item.claim),
+        false => item.first_effect.as_ref().is_some_and(|it| it.is_stale),
+    };
     met
 }
 
@@ -187,6 +201,7 @@ fn new(delivery: &Delivery, run: Uuid, now: Timestamp, follows: Option<Event>) -
     Known {
         fingerprint: delivery.fingerprint,
         delivery: delivery.delivery,
+        is_found: false,
         met: AcceptResult {
             verdict: ClaimVerdict::New,
             run: RunId::from_uuid(run),
@@ -296,6 +311,7 @@ fn read_known(row: &tokio_postgres::Row) -> Option<Known> {
     let known = Known {
         fingerprint: Fingerprint::from_uuid(row.get(2)),
         delivery: DeliveryId::from_uuid(row.get::<_, Option<Uuid>>(3)?),
+        is_found: true,
         met: AcceptResult {
             // Our own delivery, found again after a lost answer, is still the first.
             verdict: ClaimVerdict::New,

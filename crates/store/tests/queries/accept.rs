@@ -4,10 +4,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures_util::future::try_join_all;
+use semel_model::effect::EffectState;
 use semel_model::event::Event;
-use semel_model::{ClaimVerdict, InSlot, RunId, Span};
+use semel_model::{ClaimVerdict, EffectId, Guard, InSlot, RunId, Span};
 use semel_store::audit::AuditEntry;
-use semel_store::claims::{self, Delivery};
+use semel_store::claims::{self, Delivery, FirstEffect};
+use semel_store::journal::EffectChange;
+use semel_store::pauses;
 use semel_store::runs::{self, ReopenResult};
 use semel_store::writer::{ITEM_BYTES_MAX, WriteError};
 use uuid::Uuid;
@@ -293,5 +296,95 @@ async fn a_writer_that_may_not_try_again_tries_once() -> Result<()> {
 
     assert!(matches!(late, Err(WriteError::Unavailable(_))), "{late:?}");
     assert!(took < Duration::from_secs(4), "it took {took:?}");
+    Ok(())
+}
+
+/// A first effect of a key, decided under a version of what is paused.
+fn first_effect(of: &Delivery, pause_version: i64) -> FirstEffect {
+    let run = RunId::derive(of.claim, 0);
+    let came = of.events.strip_suffix(']').unwrap_or(&of.events);
+    FirstEffect {
+        events: format!(r#"{came},{{"event":"skipped","step":"a"}}]"#),
+        effect: Some(EffectChange {
+            effect: EffectId::derive(run, "a", "", 0),
+            step: "a".to_owned(),
+            kind: "http",
+            guard: Guard::Review,
+            state: EffectState::Pending,
+            attempt: 1,
+            first: true,
+            follows: false,
+            was_in_doubt: false,
+            external_id: None,
+            note: None,
+        }),
+        pause_version,
+        is_stale: false,
+    }
+}
+
+/// The same delivery is submitted again after a lost answer. Whether its first effect was written with
+/// it is what the rows say: a run that is taken to have none while its row has one would be in doubt
+/// about an effect that nobody performs, and one that is taken to have it would perform it unrecorded.
+#[tokio::test]
+async fn a_delivery_submitted_again_learns_from_the_rows_whether_its_effect_was_written()
+-> Result<()> {
+    let world = World::start().await?;
+    let accept = claims::start_accepting(&world.cell);
+    let version = pauses::version(world.cell.home()).await?;
+    let with_effect = |key: &str, version: i64| -> Result<Delivery> {
+        let mut delivery = delivery(key, "{}", None)?;
+        delivery.first_effect = Some(first_effect(&delivery, version));
+        Ok(delivery)
+    };
+    let stale = |mut delivery: Delivery| {
+        if let Some(first) = &mut delivery.first_effect {
+            first.is_stale = true;
+        }
+        delivery
+    };
+
+    // Written with its effect; a pause fences the second submission, or makes it look stale.
+    let written = with_effect("written", version)?;
+    let first = accept.write(written.clone()).await?;
+    let again = accept.write(stale(written.clone())).await?;
+    let other = with_effect("other", version + 1)?;
+    let together = [written.clone(), other].map(|it| accept.write(it));
+    let together = try_join_all(together).await?;
+    // Written without it, because of a pause; the second submission does not know of that.
+    let left_out = with_effect("left-out", version)?;
+    let without = accept.write(stale(left_out.clone())).await?;
+    let found_without = accept.write(left_out).await?;
+    // Without a plan there is nothing to leave out.
+    let plain = delivery("plain", "{}", None)?;
+    accept.write(plain.clone()).await?;
+    let plain = accept.write(plain).await?;
+
+    let verdicts = [&first, &again, &together[0], &without, &found_without];
+    assert!(verdicts.iter().all(|met| met.verdict == ClaimVerdict::New));
+    assert!(
+        !first.undecided && !again.undecided,
+        "its row has the effect"
+    );
+    assert!(!together[0].undecided && together[1].undecided);
+    assert!(without.undecided && found_without.undecided, "it has none");
+    assert!(!plain.undecided);
+    Ok(())
+}
+
+/// What a run follows stands in its journal, and a submission that finds the run again did not make it.
+#[tokio::test]
+async fn a_later_run_found_again_after_a_lost_answer_is_decided_from_its_journal() -> Result<()> {
+    let world = World::start().await?;
+    let accept = claims::start_accepting(&world.cell);
+    let often = delivery("often", "{}", None)?;
+    world.bring_back(&often, 3).await?;
+
+    let made = accept.write(often.clone()).await?;
+    let found = accept.write(often.clone()).await?;
+
+    assert!(made.follows.is_some() && !made.undecided);
+    assert_eq!((found.verdict, found.run), (ClaimVerdict::New, made.run));
+    assert!(found.undecided, "the journal says what it follows");
     Ok(())
 }
