@@ -537,6 +537,8 @@ CREATE TABLE child_runs (
     index integer NOT NULL,
     -- The child run; derived from parent, step and key, so that a repeat finds the same run.
     run_id uuid NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
     -- What distinguishes the item from the others, for operators.
     key text NOT NULL,
     -- Pending until its run starts, open until it ends.
@@ -555,7 +557,7 @@ CREATE TABLE child_runs (
     CONSTRAINT child_runs_index_check CHECK ((index >= 0)),
     CONSTRAINT ended_when_final CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['succeeded'::child_state, 'failed'::child_state, 'cancelled'::child_state]))))
 ) WITH (fillfactor=70);
-CREATE INDEX child_runs_by_key ON child_runs USING btree (hashtextextended(key, (0)::bigint));
+CREATE INDEX child_runs_by_key ON child_runs USING btree (namespace_id, hashtextextended(key, (0)::bigint));
 CREATE INDEX child_runs_left ON child_runs USING btree (parent_id, step, state, index) WHERE (state <> 'succeeded'::child_state);
 
 -- Waits that a callback can end. A callback may come before its wait opens: its row then comes first.

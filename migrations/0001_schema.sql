@@ -469,6 +469,7 @@ CREATE TABLE child_runs (
     step      text NOT NULL,
     index     integer NOT NULL CHECK (index >= 0),
     run_id    uuid NOT NULL,
+    namespace_id integer NOT NULL,
     key       text NOT NULL,
     state     child_state NOT NULL DEFAULT 'pending',
     item      json,
@@ -484,6 +485,7 @@ COMMENT ON COLUMN child_runs.parent_id IS 'The parent run.';
 COMMENT ON COLUMN child_runs.step IS 'The step of the parent run.';
 COMMENT ON COLUMN child_runs.index IS 'Its position in the list.';
 COMMENT ON COLUMN child_runs.run_id IS 'The child run; derived from parent, step and key, so that a repeat finds the same run.';
+COMMENT ON COLUMN child_runs.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN child_runs.key IS 'What distinguishes the item from the others, for operators.';
 COMMENT ON COLUMN child_runs.state IS 'Pending until its run starts, open until it ends.';
 COMMENT ON COLUMN child_runs.item IS 'The item, until its run starts; then the journal has it.';
@@ -491,7 +493,7 @@ COMMENT ON COLUMN child_runs.ended_at IS 'When it ended.';
 COMMENT ON COLUMN child_runs.first_id IS 'The child run at the same place of the first run of the key: its effects have the keys of that one. Null where the parent is the first.';
 COMMENT ON COLUMN child_runs.last_id IS 'The last child run at this place before this one, whose ledger it reads. Null where there was none.';
 CREATE INDEX child_runs_left ON child_runs (parent_id, step, state, index) WHERE state <> 'succeeded';
-CREATE INDEX child_runs_by_key ON child_runs (hashtextextended(key, 0));
+CREATE INDEX child_runs_by_key ON child_runs (namespace_id, hashtextextended(key, 0));
 
 -- ------------------------------------------- What runs wait for: callbacks, events, workers, people
 

@@ -32,10 +32,10 @@ macro_rules! load {
         concat!(
             "
     WITH loaded AS (
-        INSERT INTO child_runs (parent_id, step, index, run_id, key, item",
+        INSERT INTO child_runs (parent_id, step, index, run_id, namespace_id, key, item",
             $columns,
             ")
-        SELECT $1, $2, t.index, t.run_id, t.key, t.item::json",
+        SELECT $1, $2, t.index, t.run_id, $7, t.key, t.item::json",
             $columns,
             "
           FROM unnest($3::int4[], $4::uuid[], $5::text[], $6::text[]",
@@ -55,7 +55,7 @@ macro_rules! load {
 const LOAD: &str = load!("", "");
 
 /// As [`LOAD`], of a parent that is not the first run of its key.
-const LOAD_AGAIN: &str = load!(", first_id, last_id", ", $7::uuid[], $8::uuid[]");
+const LOAD_AGAIN: &str = load!(", first_id, last_id", ", $8::uuid[], $9::uuid[]");
 
 const LOADED: &str = "
     SELECT max(index) FROM child_runs WHERE parent_id = $1 AND step = $2";
@@ -250,6 +250,7 @@ pub struct ChildProgress {
 pub async fn load(
     cell: SlotCell<'_>,
     of: ChildrenOf<'_>,
+    namespace_id: i32,
     children: &[NewChildRun],
 ) -> Result<(), ReadError> {
     let indexes: Vec<i32> = children.iter().map(|child| child.index).collect();
@@ -268,6 +269,7 @@ pub async fn load(
         &runs,
         &keys,
         &items,
+        &namespace_id,
     ];
     let text = match follows.is_empty() {
         true => LOAD,

@@ -258,7 +258,8 @@ impl Turn {
         let mut branches: Vec<NewChildRun> = branches.collect();
         let keys: Vec<String> = branches.iter().map(|it| it.key.clone()).collect();
         self.follow(&mut branches, &keys).await?;
-        let loaded = child_runs::load(self.cell(), of, &branches).await;
+        let loaded = child_runs::load(self.cell(), of, self.release.namespace_id, &branches);
+        let loaded = loaded.await;
         loaded.map_err(unsure)?;
         Ok(u32::try_from(branches.len()).unwrap_or(u32::MAX))
     }

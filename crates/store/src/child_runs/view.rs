@@ -49,11 +49,11 @@ pub(super) const FIND_BY_KEY: &str = "
            p.parent_id
       FROM child_runs p
      CROSS JOIN LATERAL (
-        SELECT namespace_id, accepted_at FROM runs WHERE id = p.parent_id LIMIT 1) AS parent
+        SELECT accepted_at FROM runs WHERE id = p.parent_id LIMIT 1) AS parent
       LEFT JOIN LATERAL (
         SELECT state, result, fault FROM runs WHERE id = p.run_id LIMIT 1) AS r ON true
-     WHERE hashtextextended(p.key, 0) = hashtextextended($2, 0) AND p.key = $2
-       AND parent.namespace_id = $1
+     WHERE p.namespace_id = $1 AND hashtextextended(p.key, 0) = hashtextextended($2, 0)
+       AND p.key = $2
      ORDER BY parent.accepted_at DESC, p.parent_id, p.step
      LIMIT $3";
 

@@ -8,7 +8,8 @@
 mod fill;
 mod look;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use tokio_postgres::SimpleQueryMessage;
 
 use crate::world::World;
 use look::{Explained, Session};
@@ -215,6 +216,36 @@ async fn no_hot_statement_reads_more_than_it_needs_in_any_state_of_its_tables() 
         found.len(),
         found.join("\n\n")
     );
+    Ok(())
+}
+
+/// A key of items is looked for among the items of its own namespace, however many others have.
+#[tokio::test]
+async fn a_key_of_items_is_looked_for_within_its_namespace() -> Result<()> {
+    let world = World::start().await?;
+    let client = world.connect().await?;
+    let all = semel_store::statements();
+    let text = all
+        .iter()
+        .find(|(module, text)| *module == "child_runs" && text.contains("hashtextextended"))
+        .map(|(_, text)| *text)
+        .context("the look-up of a key")?;
+
+    // An empty table would be read whole otherwise.
+    let prepare = format!("SET enable_seqscan = off; PREPARE by_key AS {text}");
+    client.batch_execute(&prepare).await?;
+    let explain = "EXPLAIN EXECUTE by_key (1, 'k', 10)";
+    let lines = client.simple_query(explain).await?;
+    let lines = lines.iter().filter_map(|line| {
+        let SimpleQueryMessage::Row(row) = line else {
+            return None;
+        };
+        row.get(0)
+    });
+    let plan = lines.collect::<Vec<_>>().join("\n");
+
+    assert!(plan.contains("child_runs_by_key"), "{plan}");
+    assert!(plan.contains("Index Cond: ((namespace_id = "), "{plan}");
     Ok(())
 }
 

@@ -130,7 +130,8 @@ impl ItemBuffer<'_> {
         let keys = std::mem::take(&mut self.keys);
         self.turn.follow(&mut chunk, &keys).await?;
         self.turn.reach("load.before").await;
-        let loaded = child_runs::load(self.turn.cell(), self.turn.of(), &chunk).await;
+        let (turn, id) = (self.turn, self.turn.release.namespace_id);
+        let loaded = child_runs::load(turn.cell(), turn.of(), id, &chunk).await;
         self.turn.reach("load.after").await;
         loaded.map_err(unsure)
     }

@@ -49,8 +49,8 @@ const ENDED: &str = "
     SELECT id(n), id(n), 1, CASE WHEN n % 10 = 0 THEN 'open' ELSE 'answered' END::wait_state, now(),
            CASE WHEN n % 10 <> 0 THEN now() END
       FROM numbers;
-    INSERT INTO child_runs (parent_id, step, index, run_id, key, state, ended_at)
-    SELECT id(n / 100), 's', n, id(n), 'k',
+    INSERT INTO child_runs (parent_id, step, index, run_id, namespace_id, key, state, ended_at)
+    SELECT id(n / 100), 's', n, id(n), 1, 'k',
            CASE WHEN n % 10 = 0 THEN 'open' ELSE 'succeeded' END::child_state,
            CASE WHEN n % 10 <> 0 THEN now() END FROM fewer;
     INSERT INTO tasks (id, run_id, namespace_id, queue, step, state, attempt, lease_ms, opened_at, input)
