@@ -1319,7 +1319,7 @@ CREATE TABLE duplicates (
     subject uuid NOT NULL,
     -- What stopped it: the claim, the wait, a replay check (the same signed body under another key), the ledger (an earlier run had performed the effect), or the destination (a probe found the effect before anything was sent).
     stopped_by text NOT NULL,
-    -- The payload of the repeat.
+    -- The payload of the repeat; of a replayed body, the payload and the key that it came with, so that each key is decided by itself. All zeros where further ones are counted together.
     fingerprint uuid NOT NULL,
     -- The namespace that owns it.
     namespace_id integer NOT NULL,
@@ -1335,7 +1335,7 @@ CREATE TABLE duplicates (
     last_at timestamp with time zone NOT NULL,
     -- The payload, where it differs from the first delivery's.
     payload json,
-    -- Of a held delivery, what a run of its own needs besides the payload: flow, trigger, key, and the headers and query that the flow reads.
+    -- Of a held delivery, what a run of its own needs besides the payload: flow, trigger, key, the fingerprint of the payload alone, and the headers and query that the flow reads.
     arrival json,
     -- What an operator decided about a held delivery: new_key (a run of its own), repeat (answered with the existing run) or dismissed.
     decision text,

@@ -1226,7 +1226,7 @@ CREATE TABLE duplicates (
 COMMENT ON TABLE duplicates IS 'Repeats that were stopped: one row per place and payload, however many come.';
 COMMENT ON COLUMN duplicates.subject IS 'The claim, the wait or the effect that stopped it.';
 COMMENT ON COLUMN duplicates.stopped_by IS 'What stopped it: the claim, the wait, a replay check (the same signed body under another key), the ledger (an earlier run had performed the effect), or the destination (a probe found the effect before anything was sent).';
-COMMENT ON COLUMN duplicates.fingerprint IS 'The payload of the repeat.';
+COMMENT ON COLUMN duplicates.fingerprint IS 'The payload of the repeat; of a replayed body, the payload and the key that it came with, so that each key is decided by itself. All zeros where further ones are counted together.';
 COMMENT ON COLUMN duplicates.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN duplicates.run_id IS 'The run that the sender was given.';
 COMMENT ON COLUMN duplicates.verdict IS 'repeat, mismatch (refused or accepted by policy) or held (for an operator).';
@@ -1234,7 +1234,7 @@ COMMENT ON COLUMN duplicates.count IS 'How many.';
 COMMENT ON COLUMN duplicates.first_at IS 'When the first came.';
 COMMENT ON COLUMN duplicates.last_at IS 'When the latest came.';
 COMMENT ON COLUMN duplicates.payload IS 'The payload, where it differs from the first delivery''s.';
-COMMENT ON COLUMN duplicates.arrival IS 'Of a held delivery, what a run of its own needs besides the payload: flow, trigger, key, and the headers and query that the flow reads.';
+COMMENT ON COLUMN duplicates.arrival IS 'Of a held delivery, what a run of its own needs besides the payload: flow, trigger, key, the fingerprint of the payload alone, and the headers and query that the flow reads.';
 COMMENT ON COLUMN duplicates.decision IS 'What an operator decided about a held delivery: new_key (a run of its own), repeat (answered with the existing run) or dismissed.';
 COMMENT ON COLUMN duplicates.decision_key IS 'The key that the operator chose for its run.';
 COMMENT ON COLUMN duplicates.decided_at IS 'When it was decided.';

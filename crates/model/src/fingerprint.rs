@@ -7,6 +7,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::key::Key;
+
 /// Sixteen bytes of SHA-256 over a payload's canonical form (RFC 8785).
 ///
 /// Spelling, member order and number format do not enter into it; [`crate::json::parse_strict`]
@@ -26,6 +28,20 @@ impl Fingerprint {
         let full = sink.0.finalize();
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&full[..16]);
+        Self(Uuid::from_bytes(bytes))
+    }
+
+    /// The fingerprint of a payload together with the key that it came with, for what is judged by
+    /// both.
+    #[must_use]
+    pub fn with_key(self, key: &Key) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(b"semel.keyed-body.1");
+        // Always as long, so that no payload and key read like another pair.
+        hasher.update(self.0.as_bytes());
+        hasher.update(key.as_bytes());
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&hasher.finalize()[..16]);
         Self(Uuid::from_bytes(bytes))
     }
 
@@ -56,5 +72,23 @@ impl std::io::Write for Sink {
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_payload_with_its_key_is_another_under_another_key() {
+        let key = |text: &str| Key::new(text.as_bytes()).unwrap();
+        let (one, other) = (Fingerprint::of(&json!(1)), Fingerprint::of(&json!(2)));
+
+        assert_eq!(one.with_key(&key("a")), one.with_key(&key("a")));
+        assert_ne!(one.with_key(&key("a")), one.with_key(&key("b")));
+        assert_ne!(one.with_key(&key("a")), other.with_key(&key("a")));
+        assert_ne!(one.with_key(&key("a")), one);
     }
 }

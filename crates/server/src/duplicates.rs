@@ -183,7 +183,7 @@ fn view(duplicate: &DuplicateView) -> Duplicate {
         count: duplicate.count,
         first_at: duplicate.first_at,
         last_at: duplicate.last_at,
-        fingerprint: duplicate.fingerprint.to_string(),
+        fingerprint: duplicate.payload_fingerprint.to_string(),
         payload: read_json(duplicate.payload.as_deref()),
         order: None,
         came_as: duplicate.came_as.clone(),

@@ -100,7 +100,7 @@ pub struct StoppedRepeat {
     pub namespace_id: i32,
     /// The run that answered.
     pub run: RunId,
-    /// Its payload's fingerprint.
+    /// Its payload's fingerprint; of a replayed body, that of its payload and its key.
     pub fingerprint: Fingerprint,
     /// What happened to it.
     pub kind: DuplicateVerdict,

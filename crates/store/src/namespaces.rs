@@ -13,6 +13,8 @@ const ENSURE: &str = "INSERT INTO namespaces (name) VALUES ($1) ON CONFLICT (nam
 
 const FIND: &str = "SELECT id, name, created_at FROM namespaces WHERE name = $1";
 
+const NAME: &str = "SELECT name FROM namespaces WHERE id = $1";
+
 const LIST: &str = "
     SELECT id, name, created_at
       FROM namespaces
@@ -31,7 +33,7 @@ const INSERT: &str = "
         ON CONFLICT (name) DO NOTHING
  RETURNING id";
 
-pub(crate) const STATEMENTS: &[&str] = &[ENSURE, FIND, LIST, INSERT];
+pub(crate) const STATEMENTS: &[&str] = &[ENSURE, FIND, NAME, LIST, INSERT];
 
 /// A namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +77,16 @@ pub async fn find(
     let client = cell.reader().await?;
     let found = client.query_opt(FIND, &[&name.as_str()]).await?;
     Ok(found.as_ref().map(read))
+}
+
+/// The name of a namespace.
+pub async fn find_name(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+) -> Result<Option<NamespaceName>, ReadError> {
+    let client = cell.reader().await?;
+    let found = client.query_opt(NAME, &[&namespace_id]).await?;
+    Ok(found.and_then(|row| row.get::<_, &str>(0).parse().ok()))
 }
 
 /// Namespaces behind a name, by name.

@@ -11,17 +11,20 @@
 use std::sync::Arc;
 
 use semel_model::{ClaimId, DuplicateId, FlowName, Key, KeySpace, Mismatch, RunId, TriggerKind};
-use semel_store::audit::{AuditEntry, REASON_CHARS_MAX, ReasonError};
+use semel_store::audit::{AuditEntry, REASON_CHARS_MAX};
 use semel_store::duplicates::{
     self, DecisionKind, DecisionView, HeldArrival, HeldDecision, HeldDelivery,
 };
-use semel_store::{claims, runs};
+use semel_store::{claims, namespaces, runs};
 
 use crate::catalogue::Release;
 use crate::commands::connection::Actor;
 use crate::ingest::{Accepted, Inbound, Intake, IntakeError, read_payload};
 use crate::runtime::Runtime;
-use crate::unavailable::unavailable_from_store;
+
+mod error;
+
+pub use error::HeldError;
 
 /// What an operator decides about a held delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,62 +65,6 @@ pub struct HeldOutcome {
     pub decision: DecisionKind,
     /// The run that the delivery has now.
     pub run: Option<RunId>,
-}
-
-/// Why a held delivery is not decided.
-#[derive(Debug, thiserror::Error)]
-pub enum HeldError {
-    /// There is no such delivery.
-    #[error("there is no such delivery")]
-    Unknown,
-    /// Another decision was first.
-    #[error("{}", describe(.0))]
-    Decided(Box<DecisionView>),
-    /// It is not held, or cannot be let in like this.
-    #[error("{0}")]
-    Unfit(String),
-    /// Its flow does not take it.
-    #[error(transparent)]
-    Intake(IntakeError),
-    /// The reason cannot be recorded; nothing was done.
-    #[error(transparent)]
-    Reason(#[from] ReasonError),
-    /// The database did not answer in time: repeating the command is safe.
-    #[error("the decision could not be stored: {0}")]
-    Unavailable(String),
-}
-
-unavailable_from_store!(HeldError);
-
-impl From<IntakeError> for HeldError {
-    fn from(error: IntakeError) -> Self {
-        if let IntakeError::Unavailable(reason) = error {
-            Self::Unavailable(reason)
-        } else {
-            Self::Intake(error)
-        }
-    }
-}
-
-/// What was decided, by whom, and what it came to.
-fn describe(made: &DecisionView) -> String {
-    let (by, at) = (&made.by, made.at);
-    match (made.kind, &made.key, made.run) {
-        (DecisionKind::NewKey, Some(key), Some(run)) => {
-            format!("{by} accepted it as the new key `{key}` at {at}: {run}")
-        }
-        (DecisionKind::NewKey, Some(key), None) => format!(
-            "{by} accepted it as the new key `{key}` at {at}, and its run is not made yet: accept it \
-             with the same key"
-        ),
-        (DecisionKind::Repeat, _, Some(run)) => {
-            format!("{by} accepted it as a repeat at {at}: {run}")
-        }
-        (DecisionKind::NewKey | DecisionKind::Repeat, _, _) => {
-            format!("{by} accepted it at {at}")
-        }
-        (DecisionKind::Dismissed, _, _) => format!("{by} dismissed it at {at}"),
-    }
 }
 
 impl Runtime {
@@ -207,7 +154,11 @@ impl Runtime {
         let (Some(view), Some(arrival)) = (view, &held.arrival) else {
             return Ok(run);
         };
-        let release = self.held_release(by.namespace_id, arrival).await?;
+        let release = match self.held_release(by.namespace_id, arrival).await {
+            // Without a trigger nothing says that a repeat resumes the run.
+            Err(HeldError::NotLive(_)) => return Ok(run),
+            release => release?,
+        };
         let mut accepted = Accepted::from(view);
         let on_repeat = on_repeat(&release, arrival.trigger);
         self.repeat(&release, on_repeat, &mut accepted).await?;
@@ -230,7 +181,7 @@ impl Runtime {
         };
         let Some(came) = came else { return Ok(()) };
         match claims::find(self.cell.of(came), came).await? {
-            Some(own) if own.fingerprint == held.fingerprint => {
+            Some(own) if own.fingerprint == held.payload_fingerprint() => {
                 let message = format!("it came again, and {} is its run: dismiss it", own.run);
                 Err(HeldError::Unfit(message))
             }
@@ -254,7 +205,12 @@ impl Runtime {
                            dismiss it, and have its sender send it again";
             return Err(HeldError::Unfit(message.to_owned()));
         };
-        let release = self.held_release(by.namespace_id, arrival).await?;
+        let release = match self.held_release(by.namespace_id, arrival).await {
+            Err(HeldError::NotLive(flow)) if held.decision.is_some() => {
+                return self.complete_without_release(by, held, key, flow).await;
+            }
+            release => release?,
+        };
         let payload = read_payload(payload.clone().into_bytes())?;
         if held.decision.is_none() {
             self.must_have_no_run(held, arrival, &release).await?;
@@ -268,44 +224,79 @@ impl Runtime {
         }
         let (kind, named) = (arrival.trigger, (KeySpace::Given, key.clone()));
         let inbound = Inbound {
-            fingerprint: held.fingerprint,
+            fingerprint: held.payload_fingerprint(),
             headers: arrival.headers.clone(),
             query: arrival.query.clone(),
             by: arrival.by.clone(),
             ..Inbound::new(release, kind, named, payload, Mismatch::Reject)
         };
-        let cell = self.cell.of(held.id);
         match self.receive(inbound).await {
-            Ok(Intake::Accepted(accepted)) => {
-                duplicates::finish(cell, held, (key, accepted.run), by.actor).await?;
-                Ok(accepted.run)
-            }
+            Ok(Intake::Accepted(accepted)) => self.note_run(by, held, key, accepted.run).await,
             Err(IntakeError::Unavailable(reason)) => Err(HeldError::Unavailable(reason)),
-            refused => Err(self.take_back(by, held, key, refused).await?),
+            refused => {
+                let error = explain(key, refused);
+                Err(self.take_back(by, held, key, error).await?)
+            }
         }
     }
 
-    /// Takes a decision back that its flow does not take, and says why.
+    /// Notes the run that the delivery has under its new key. An operator whose decision is not there
+    /// to be completed learns what is there.
+    async fn note_run(
+        &self,
+        by: Actor<'_>,
+        held: &HeldDelivery,
+        key: &Key,
+        run: RunId,
+    ) -> Result<RunId, HeldError> {
+        let cell = self.cell.of(held.id);
+        if duplicates::finish(cell, held, (key, run), by.actor).await? {
+            return Ok(run);
+        }
+        let now = duplicates::find_held(cell, by.namespace_id, held.id).await?;
+        let now = now.and_then(|now| now.decision);
+        let is_same = |made: &DecisionView| made.key.as_ref() == Some(key) && made.run == Some(run);
+        match now {
+            // The same command, sent twice at once.
+            Some(made) if is_same(&made) => Ok(run),
+            now => Err(HeldError::Overtaken {
+                run,
+                now: now.map(Box::new),
+            }),
+        }
+    }
+
+    /// Completes a decision that a crash cut short, of a flow that has no live release by now: its run
+    /// was made before, or is not made, and the delivery is held as before.
+    async fn complete_without_release(
+        self: &Arc<Self>,
+        by: Actor<'_>,
+        held: &HeldDelivery,
+        key: &Key,
+        flow: String,
+    ) -> Result<RunId, HeldError> {
+        let namespace = namespaces::find_name(self.cell.home(), by.namespace_id).await?;
+        let name: Result<FlowName, _> = flow.parse();
+        if let (Some(namespace), Ok(name)) = (namespace, name) {
+            let claim = ClaimId::derive(&namespace, &name, key);
+            let own = claims::find(self.cell.of(claim), claim).await?;
+            let own = own.filter(|own| own.fingerprint == held.payload_fingerprint());
+            if let Some(own) = own {
+                return self.note_run(by, held, key, own.run).await;
+            }
+        }
+        let error = HeldError::NotLive(flow);
+        Err(self.take_back(by, held, key, error).await?)
+    }
+
+    /// Takes a decision back that cannot be carried out, and says why.
     async fn take_back(
         self: &Arc<Self>,
         by: Actor<'_>,
         held: &HeldDelivery,
         key: &Key,
-        refused: Result<Intake, IntakeError>,
+        error: HeldError,
     ) -> Result<HeldError, HeldError> {
-        let error = match refused {
-            Ok(Intake::Stale(stale)) => HeldError::Unfit(format!(
-                "something newer of its object was accepted: {}; dismiss it",
-                stale.run
-            )),
-            Ok(Intake::Accepted(_) | Intake::Held(_) | Intake::Ignored) => {
-                HeldError::Unfit("its flow does not take it".to_owned())
-            }
-            Err(IntakeError::Mismatch { run }) => {
-                HeldError::Unfit(format!("the key `{key}` belongs to {run}: choose another"))
-            }
-            Err(error) => error.into(),
-        };
         let reason: String = error.to_string().chars().take(REASON_CHARS_MAX).collect();
         let reason = semel_model::storable::without_zero(&reason).into_owned();
         let act = by.act("duplicate.accept refused", &held.id.to_string());
@@ -319,9 +310,27 @@ impl Runtime {
         namespace_id: i32,
         arrival: &HeldArrival,
     ) -> Result<Arc<Release>, HeldError> {
-        let flow: Result<FlowName, _> = arrival.flow.parse();
-        let flow = flow.map_err(|_| IntakeError::UnknownFlow)?;
-        Ok(self.live_flow(namespace_id, &flow).await?)
+        let not_live = || HeldError::NotLive(arrival.flow.clone());
+        let flow: FlowName = arrival.flow.parse().map_err(|_| not_live())?;
+        let found = self.find_flow(namespace_id, &flow).await;
+        found.map_err(IntakeError::from)?.ok_or_else(not_live)
+    }
+}
+
+/// Why a flow does not take a delivery under its new key.
+fn explain(key: &Key, refused: Result<Intake, IntakeError>) -> HeldError {
+    match refused {
+        Ok(Intake::Stale(stale)) => HeldError::Unfit(format!(
+            "something newer of its object was accepted: {}; dismiss it",
+            stale.run
+        )),
+        Ok(Intake::Accepted(_) | Intake::Held(_) | Intake::Ignored) => {
+            HeldError::Unfit("its flow does not take it".to_owned())
+        }
+        Err(IntakeError::Mismatch { run }) => {
+            HeldError::Unfit(format!("the key `{key}` belongs to {run}: choose another"))
+        }
+        Err(error) => error.into(),
     }
 }
 

@@ -20,6 +20,7 @@ pub(super) fn arrival_of(inbound: &Inbound) -> String {
         headers: kept(release.reads_headers, &inbound.headers),
         query: kept(release.reads_query, &inbound.query),
         by: inbound.by.clone(),
+        fingerprint: Some(inbound.fingerprint),
     };
     serde_json::to_string(&arrival).unwrap_or_default()
 }

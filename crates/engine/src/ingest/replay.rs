@@ -62,7 +62,10 @@ pub(super) async fn hold(
     let accepted = find_first(runtime, inbound, first).await?;
     let subject = Subject::Replay(first);
     let kind = DuplicateVerdict::Held;
-    let repeat = stopped(runtime, inbound, subject, accepted.run, kind);
+    let mut repeat = stopped(runtime, inbound, subject, accepted.run, kind);
+    // Of each key by itself: what an operator decides about one says nothing about another that comes
+    // with the same body.
+    repeat.fingerprint = repeat.fingerprint.with_key(&inbound.key);
     let id = repeat.id();
     runtime.writers.duplicates.add(repeat);
     // The answer promises that it is stored, so it is on disk before the answer.

@@ -128,6 +128,10 @@ impl From<HeldError> for ApiError {
                     None => refusal,
                 }
             }
+            HeldError::Overtaken { run, .. } => {
+                Self::new(Code::HeldDecided, error.to_string()).about(run)
+            }
+            HeldError::NotLive(_) => Self::new(Code::HeldNotAccepted, error.to_string()),
             HeldError::Unfit(detail) => Self::new(Code::HeldNotAccepted, detail),
             HeldError::Intake(error) => error.into(),
             HeldError::Reason(error) => error.into(),

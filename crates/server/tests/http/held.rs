@@ -116,7 +116,8 @@ async fn a_held_delivery_gets_a_run_of_its_own_once() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_held_replay_is_let_in_and_others_of_its_body_start_nothing() -> Result<()> {
+async fn a_held_replay_is_let_in_and_each_other_key_of_its_body_waits_for_its_own_decision()
+-> Result<()> {
     let world = World::start().await?;
     world
         .set_secret("hook", SECRETS[0], Span::from_secs(0))
@@ -161,9 +162,24 @@ async fn a_held_replay_is_let_in_and_others_of_its_body_start_nothing() -> Resul
         "with the headers that it came with"
     );
     assert_eq!((again.run, again.held), (run, false));
-    assert_eq!(third.run, run, "nothing new starts");
+    assert_eq!((third.run, third.held), (first.run, true), "nothing starts");
     assert_eq!(same.run, first.run);
     assert_eq!(count_runs(&world).await?, 2);
+    let (other, waits) = the_held(&world).await?;
+    assert_ne!(other, held);
+    assert_eq!(waits.came_as.as_deref(), Some("third"), "it is not hidden");
+    assert_eq!(waits.fingerprint, shown.fingerprint, "of the same body");
+    let dismissed = world
+        .client
+        .dismiss_held(other, &said("forged"), "b")
+        .await?;
+    assert_eq!(dismissed.body.run, None);
+    let again: Started = world.send(&signed.with(id, "second")).await?.json()?;
+    assert_eq!(
+        (again.run, again.held),
+        (run, false),
+        "the first decision stands"
+    );
     Ok(())
 }
 

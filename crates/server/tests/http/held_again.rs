@@ -3,7 +3,10 @@
 use anyhow::{Context, Result, ensure};
 use semel_api::types::{DropKey, Started};
 use semel_api::{ClientError, Code};
-use semel_model::Span;
+use semel_model::{Key, Span};
+use semel_store::audit::AuditEntry;
+use semel_store::duplicates::{self, HeldDecision};
+use semel_store::namespaces;
 use serde_json::{Value, json};
 
 use crate::authentic::SECRETS;
@@ -127,6 +130,83 @@ async fn a_body_that_started_nothing_has_no_run_to_be_a_repeat_of() -> Result<()
 
     assert_eq!(late["stale"], json!(true), "{late}");
     assert_eq!(refused(repeat)?, Code::HeldNotAccepted);
+    assert_eq!(count_runs(&world).await?, 1);
+    Ok(())
+}
+
+/// Between the run and its note, the record is deleted, or another decision is made.
+#[tokio::test]
+async fn a_run_whose_decision_is_gone_or_another_is_reported_as_a_conflict() -> Result<()> {
+    let gone = "DELETE FROM duplicates";
+    let other =
+        "UPDATE duplicates SET decision = 'dismissed', decision_key = NULL, decided_by = 'ann',
+                                       decided_at = moment(), decided_run = NULL";
+    for (change, said) in [
+        (gone, "its record was deleted"),
+        (other, "ann dismissed it"),
+    ] {
+        let world = World::start().await?;
+        let (_, id) = held_order(&world).await?;
+        let client = world.database.connect().await?;
+        let trigger = format!(
+            "CREATE FUNCTION overtake() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN {change}; RETURN NULL; END $$;
+             CREATE TRIGGER overtake AFTER INSERT ON runs
+                FOR EACH ROW EXECUTE FUNCTION overtake()"
+        );
+        client.batch_execute(&trigger).await?;
+
+        let accepted = world.client.accept_as_new(id, &under("1-b"), "a").await;
+
+        let Err(ClientError::Problem(problem)) = accepted else {
+            anyhow::bail!("reported as done: {accepted:?}");
+        };
+        assert_eq!(problem.code(), Some(Code::HeldDecided));
+        ensure!(problem.detail.contains(said), "{}", problem.detail);
+        ensure!(problem.detail.contains("run_"), "{}", problem.detail);
+        assert_eq!(count_runs(&world).await?, 2);
+    }
+    Ok(())
+}
+
+/// A decision that a crash cut short can be completed or taken back, whatever became of its flow.
+#[tokio::test]
+async fn a_delivery_of_a_flow_that_is_not_live_is_refused_and_strands_no_decision() -> Result<()> {
+    let world = World::start().await?;
+    let (_, id) = held_order(&world).await?;
+    let cell = world.engine.cell();
+    let namespace_id = namespaces::ensure(cell.home(), &"main".parse()?).await?;
+    let client = world.database.connect().await?;
+    let retire = "UPDATE flows SET live_release = NULL, live_at = NULL;
+                  UPDATE config_version SET version = version + 1";
+    client.batch_execute(retire).await?;
+    let not_live = async || {
+        let answer = world.bare.post(HOOK, r#"{"id":"1","total":5}"#).await?;
+        Ok((answer.status == 404).then_some(()))
+    };
+    soon(not_live).await?;
+
+    let refused_first = world.client.accept_as_new(id, &under("1-b"), "a").await;
+    let (_, undecided) = the_held(&world).await?;
+    // What a server leaves that dies after the decision and before the run.
+    let held = duplicates::find_held(cell.of(id), namespace_id, id).await?;
+    let held = held.context("it is there")?;
+    let decision = HeldDecision::NewKey(Key::new(*b"1-b")?);
+    let act = AuditEntry::new(namespace_id, "token:ann", "duplicate.accept new-key", "x");
+    ensure!(duplicates::decide(cell.of(id), &held, &decision, &act).await?);
+    let refused_later = world.client.accept_as_new(id, &under("1-b"), "b").await;
+    let (_, reopened) = the_held(&world).await?;
+    let dismissed = world.client.dismiss_held(id, &said("no flow"), "c").await?;
+
+    for refused in [refused_first, refused_later] {
+        let Err(ClientError::Problem(problem)) = refused else {
+            anyhow::bail!("taken: {refused:?}");
+        };
+        assert_eq!(problem.code(), Some(Code::HeldNotAccepted));
+        ensure!(problem.detail.contains("no live release"), "{problem:?}");
+    }
+    assert_eq!((undecided.decision, reopened.decision), (None, None));
+    assert_eq!(dismissed.body.decision, "dismissed");
     assert_eq!(count_runs(&world).await?, 1);
     Ok(())
 }

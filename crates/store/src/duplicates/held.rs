@@ -65,6 +65,10 @@ pub struct HeldArrival {
     /// Who started it, where the flow asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
+    /// The fingerprint of its payload alone: a replayed body is recorded under that of the payload and
+    /// the key that it came with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Fingerprint>,
 }
 
 impl HeldArrival {
@@ -160,7 +164,8 @@ pub struct HeldDelivery {
     pub subject: Uuid,
     /// Where it was stopped: `claim` or `replay`.
     pub stopped_by: String,
-    /// Its payload's fingerprint.
+    /// What it is recorded under: the fingerprint of its payload or, for a replayed body, of its payload
+    /// and its key.
     pub fingerprint: Fingerprint,
     /// The run that its sender was given.
     pub run: RunId,
@@ -172,6 +177,15 @@ pub struct HeldDelivery {
     pub arrival: Option<HeldArrival>,
     /// What was decided.
     pub decision: Option<DecisionView>,
+}
+
+impl HeldDelivery {
+    /// The fingerprint of its payload alone.
+    #[must_use]
+    pub fn payload_fingerprint(&self) -> Fingerprint {
+        let own = self.arrival.as_ref().and_then(|it| it.fingerprint);
+        own.unwrap_or(self.fingerprint)
+    }
 }
 
 /// Looks a stopped delivery up.
@@ -208,13 +222,14 @@ pub async fn decide(
     Ok(audit::execute(cell, DECIDE, &values, act).await? == 1)
 }
 
-/// Notes the run that a delivery has under its new key.
+/// Notes the run that a delivery has under its new key. False where there is no such decision to
+/// complete: the record is gone, or says something else by now.
 pub async fn finish(
     cell: SlotCell<'_>,
     held: &HeldDelivery,
     (key, run): (&Key, RunId),
     actor: &str,
-) -> Result<(), ReadError> {
+) -> Result<bool, ReadError> {
     let key = key.as_bytes();
     let values: [&(dyn ToSql + Sync); 6] = [
         &held.subject,
@@ -224,8 +239,7 @@ pub async fn finish(
         &actor,
         run.as_uuid(),
     ];
-    cell.reader().await?.execute(FINISH, &values).await?;
-    Ok(())
+    Ok(cell.reader().await?.execute(FINISH, &values).await? == 1)
 }
 
 /// Takes back a decision whose key cannot have this delivery; the act is recorded in the same commit.

@@ -55,8 +55,11 @@ pub struct DuplicateView {
     pub subject: Uuid,
     /// Where it was stopped: `claim`, `wait`, `replay`, `ledger` or `destination`.
     pub stopped_by: String,
-    /// Its payload's fingerprint; all zeros where further payloads are counted together.
+    /// What it is recorded under: the fingerprint of its payload or, for a replayed body, of its payload
+    /// and its key; all zeros where further ones are counted together.
     pub fingerprint: Fingerprint,
+    /// The fingerprint of its payload alone; all zeros where further ones are counted together.
+    pub payload_fingerprint: Fingerprint,
     /// The run that answered.
     pub run: RunId,
     /// What happened to it.
@@ -190,10 +193,16 @@ pub async fn list_of_run(
 }
 
 fn read_view(row: &Row) -> DuplicateView {
+    let fingerprint = Fingerprint::from_uuid(row.get(2));
+    let arrival = crate::runs::read_json(row, 11).and_then(|text| HeldArrival::read(&text));
+    let own = arrival.as_ref().and_then(|it| it.fingerprint);
     DuplicateView {
         subject: row.get(0),
         stopped_by: row.get(1),
-        fingerprint: Fingerprint::from_uuid(row.get(2)),
+        fingerprint,
+        payload_fingerprint: own
+            .filter(|_| !fingerprint.as_uuid().is_nil())
+            .unwrap_or(fingerprint),
         run: RunId::from_uuid(row.get(3)),
         verdict: row.get(4),
         count: row.get(5),
@@ -202,8 +211,7 @@ fn read_view(row: &Row) -> DuplicateView {
         payload: crate::runs::read_json(row, 8),
         key: row.get(9),
         flow: row.get(10),
-        came_as: crate::runs::read_json(row, 11)
-            .and_then(|text| Some(HeldArrival::read(&text)?.key)),
+        came_as: arrival.map(|it| it.key),
         decision: held::read_decision(row, 12),
     }
 }
