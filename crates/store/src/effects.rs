@@ -3,7 +3,9 @@
 mod doubts;
 mod list;
 
-pub use doubts::{list_doubts, list_doubts_of_step};
+pub use doubts::{
+    list_doubts, list_doubts_of_step, list_doubts_on_releases, list_releases_in_doubt,
+};
 pub use list::{list, list_of_external_id};
 
 use std::borrow::Cow;
@@ -91,7 +93,14 @@ const FIND: &str = "
      LIMIT 1";
 
 pub(crate) const LISTS: &[&str] = list::STATEMENTS;
-pub(crate) const STATEMENTS: &[&str] = &[LIST_OF_RUN, FIND, doubts::DOUBTS, doubts::OF_STEP];
+pub(crate) const STATEMENTS: &[&str] = &[
+    LIST_OF_RUN,
+    FIND,
+    doubts::DOUBTS,
+    doubts::OF_STEP,
+    doubts::OF_STEP_ON,
+    doubts::RELEASES,
+];
 
 /// Effects of a batch, one array per column.
 #[derive(Default)]

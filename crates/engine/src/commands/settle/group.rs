@@ -75,7 +75,15 @@ impl Runtime {
         let named = (group.flow.as_str(), group.step.as_str());
         let limit = DOUBTS_MAX as i64 + 1;
         let cell = self.cell.every();
-        let mut found = effects::list_doubts_of_step(cell, namespace_id, named, limit).await?;
+        let mut found = match &group.connection {
+            None => effects::list_doubts_of_step(cell, namespace_id, named, limit).await?,
+            // Chosen before they are counted: those of other connections take no place.
+            Some(connection) => {
+                let releases = self.releases_over(namespace_id, named, connection).await?;
+                effects::list_doubts_on_releases(cell, namespace_id, named, &releases, limit)
+                    .await?
+            }
+        };
         let has_more = found.len() > DOUBTS_MAX;
         found.truncate(DOUBTS_MAX);
         let mut doubts = Vec::with_capacity(found.len());
@@ -88,6 +96,29 @@ impl Runtime {
             doubts,
             has_more,
         })
+    }
+
+    /// The releases of runs in doubt whose step goes over a connection, and those that cannot be read:
+    /// their doubts are shown, with what is in the way.
+    async fn releases_over(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        named: (&str, &str),
+        connection: &str,
+    ) -> Result<Vec<i32>, SettleError> {
+        let cell = self.cell.every();
+        let mut over = Vec::new();
+        for id in effects::list_releases_in_doubt(cell, namespace_id, named).await? {
+            let release = self.catalogue.get(id).await?;
+            let goes = release.is_none_or(|release| {
+                let step = release.flow.find_step(named.1);
+                step.and_then(|step| step.connection()) == Some(connection)
+            });
+            if goes {
+                over.push(id);
+            }
+        }
+        Ok(over)
     }
 
     /// Settles the doubts of a group, where they are those that the operator looked at. Says of each
