@@ -39,11 +39,24 @@ pub(super) async fn note_refusal(
     reason: &str,
 ) {
     runtime.metrics.refused.add_one();
-    let flow = release.flow.name.as_str();
-    let id = release.namespace_id;
-    if !runtime.local.refusals.admits(id, flow, runtime.clock.now()) {
-        return;
+    let (id, flow) = (release.namespace_id, release.flow.name.as_str());
+    if runtime.local.refusals.admits(id, flow, runtime.clock.now()) {
+        record(runtime, release, error, reason).await;
     }
+}
+
+/// The same of a delivery of which nothing was read, so that nobody knows whose it is.
+pub(super) async fn note_unread(runtime: &Runtime, release: &Release, error: &IntakeError) {
+    runtime.metrics.refused.add_one();
+    let (id, flow) = (release.namespace_id, release.flow.name.as_str());
+    let refusals = &runtime.local.refusals;
+    if refusals.admits_unread(id, flow, runtime.clock.now()) {
+        record(runtime, release, error, &error.to_string()).await;
+    }
+}
+
+async fn record(runtime: &Runtime, release: &Release, error: &IntakeError, reason: &str) {
+    let (id, flow) = (release.namespace_id, release.flow.name.as_str());
     let kept = refused_deliveries::append(&runtime.cell, id, flow, error.code(), reason).await;
     if let Err(error) = kept {
         tracing::warn!(%error, flow, "failed to record a refused delivery");

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::challenge;
 use super::delivery::{fingerprint, read_form, read_payload, tell, to_object};
 use super::inbound::{Request, describe};
-use super::input::note_refusal;
+use super::input::{note_refusal, note_unread};
 use super::signature::{self, SignedRequest, VerifyError};
 use super::{Inbound, Intake, IntakeError, refuse, replay};
 use crate::catalogue::Release;
@@ -218,11 +218,11 @@ impl Runtime {
         }
     }
 
-    /// Records that a request to a hook was refused for its size: nothing of it was read.
+    /// Counts a request to a hook that was refused for its size, and records it where the last such
+    /// record is old: nothing of it was read, so that anybody may have sent it.
     pub async fn note_too_large(self: &Arc<Self>, namespace: &str, path: &str) {
         if let Ok(release) = self.live_hook(namespace, path).await {
-            let error = IntakeError::TooLarge;
-            note_refusal(self, &release, &error, &error.to_string()).await;
+            note_unread(self, &release, &IntakeError::TooLarge).await;
         }
     }
 

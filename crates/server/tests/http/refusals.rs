@@ -77,3 +77,24 @@ async fn refused_deliveries_are_listed_by_flow_code_and_time() -> Result<()> {
     assert!(seen.iter().all(|one| one.message.is_none()), "{seen:?}");
     Ok(())
 }
+
+/// Nobody has verified who sends too much: it must not use up the rows of those who were verified.
+#[tokio::test]
+async fn a_storm_of_oversize_bodies_hides_no_other_refusal() -> Result<()> {
+    let world = World::start().await?;
+    world.publish("orders", REJECTING).await?;
+    let large = format!(r#"{{"id":"2","text":"{}"}}"#, "x".repeat(1 << 20));
+    for _ in 0..70 {
+        let answer = world.bare.post(HOOK, large.clone()).await?;
+        assert_eq!(answer.status, 413);
+    }
+
+    world.bare.post(HOOK, r#"{"no":"id"}"#).await?;
+    let refused = world.client.list_refused(&RefusedFilter::default()).await?;
+
+    let codes: Vec<&str> = refused.items.iter().map(|one| one.code.as_str()).collect();
+    assert_eq!(codes, ["key-failed", "body-too-large"]);
+    let metrics = world.metrics().await?.text();
+    assert!(metrics.contains("refused_total 71"), "all are counted");
+    Ok(())
+}
