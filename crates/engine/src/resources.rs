@@ -24,7 +24,7 @@ use semel_model::request::PersistRequest;
 use semel_model::resource::INLINE_BYTES_MAX;
 use semel_model::{Fault, Outcome, Receipt, Resource, ResourceRef, RunId};
 use semel_steps::resources::RESOURCE_BYTES_MAX;
-use semel_steps::{Opened, ResourceStore};
+use semel_steps::{KeepError, Opened, ResourceStore};
 use semel_store::resources::{self, EXPIRE_MAX, Keeping};
 use semel_store::{Cell, ReadError};
 use serde_json::Value;
@@ -164,8 +164,8 @@ impl Resources {
     ///
     /// # Errors
     ///
-    /// Where the stream breaks off, is too long, or is not what the name says; and where it cannot be
-    /// kept. Bytes without a record are removed later.
+    /// Where the stream breaks off, is too long, or is not what the name says: then nothing of it stays.
+    /// And where it cannot be kept or recorded; bytes without a record are removed later.
     pub async fn upload(
         &self,
         keeping: &Keeping<'_>,
@@ -173,15 +173,15 @@ impl Resources {
         media_type: &str,
         stream: BoxStream<'_, io::Result<Bytes>>,
     ) -> Result<Resource, UploadError> {
-        let kept = self
-            .store
-            .keep(keeping.namespace_id, media_type, stream, RESOURCE_BYTES_MAX)
-            .await
-            .map_err(|error| UploadError::NotKept(error.fault()))?;
-        if kept.resource != wanted {
-            let came = kept.resource;
-            return Err(UploadError::Differs { came, wanted });
-        }
+        let (id, most) = (keeping.namespace_id, RESOURCE_BYTES_MAX);
+        let kept = self.store.keep_as(id, wanted, media_type, stream, most);
+        let kept = kept.await.map_err(|error| match error {
+            KeepError::Differs { came } => UploadError::Differs { came, wanted },
+            KeepError::TooLarge { .. }
+            | KeepError::Source(_)
+            | KeepError::Off
+            | KeepError::Store(_) => UploadError::NotKept(error.fault()),
+        })?;
         let recorded = self.record(keeping, std::slice::from_ref(&kept)).await;
         recorded.map_err(UploadError::NotKept)?;
         Ok(kept)

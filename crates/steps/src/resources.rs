@@ -43,6 +43,19 @@ pub trait ResourceStore: Debug + Send + Sync {
         bytes_max: u64,
     ) -> BoxFuture<'a, Result<Resource, KeepError>>;
 
+    /// Keeps what the stream yields, as long as that is what the caller named; otherwise nothing of it
+    /// stays. A store that takes no uploads has none of this.
+    fn keep_as<'a>(
+        &'a self,
+        _namespace_id: i32,
+        _wanted: ResourceRef,
+        _media_type: &'a str,
+        _stream: BoxStream<'a, io::Result<Bytes>>,
+        _bytes_max: u64,
+    ) -> BoxFuture<'a, Result<Resource, KeepError>> {
+        Box::pin(async { Err(KeepError::Off) })
+    }
+
     /// Whether there is a place to keep anything.
     fn is_on(&self) -> bool {
         true
@@ -130,6 +143,13 @@ pub enum KeepError {
         bytes_max: u64,
     },
 
+    /// The bytes are not those that the caller named.
+    #[error("the bytes that came are {came}")]
+    Differs {
+        /// What came.
+        came: ResourceRef,
+    },
+
     /// The source of the bytes broke off: its reader knows why.
     #[error("the upload was cut off")]
     Source(#[source] io::Error),
@@ -149,6 +169,7 @@ impl KeepError {
     pub fn fault(&self) -> Fault {
         match self {
             Self::TooLarge { .. } => Fault::permanent("resource-too-large", self.to_string()),
+            Self::Differs { .. } => Fault::permanent("source-broken", self.to_string()),
             Self::Source(error) => Fault::passing("source-broken", format!("{self}: {error}")),
             Self::Off => resources_off(),
             Self::Store(error) => {

@@ -167,3 +167,28 @@ async fn slow_uploads_take_every_place_and_leave_them_when_they_end() -> Result<
     assert_eq!(after.resource, resource);
     Ok(())
 }
+
+#[tokio::test]
+async fn an_upload_that_is_not_what_it_says_is_refused_and_leaves_nothing() -> Result<()> {
+    let world = World::start().await?;
+    let named = ResourceRef::from_digest(Sha256::digest(b"a report").into());
+    let came = ResourceRef::from_digest(Sha256::digest(b"another report").into());
+    let how = UploadResource::default();
+
+    let upload = world
+        .client
+        .upload_resource(named, &how, "text/plain", &b"another report"[..])
+        .await;
+
+    assert_eq!(refused(upload)?, Code::BodyInvalid);
+    let namespace = "main".parse()?;
+    let home = world.engine.cell().home();
+    let id = semel_store::namespaces::ensure(home, &namespace).await?;
+    let resources = world.engine.resources();
+    for resource in [named, came] {
+        let fault = resources.open(id, resource).await.err();
+        let fault = fault.context("there is nothing")?;
+        assert_eq!(fault.code, "resource-missing");
+    }
+    Ok(())
+}

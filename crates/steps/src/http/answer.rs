@@ -246,7 +246,9 @@ async fn keep(
         .await;
     match kept {
         Ok(resource) => Ok(Body::Kept(resource)),
-        Err(KeepError::TooLarge { .. } | KeepError::Off) => Ok(Body::Cut(begun)),
+        Err(KeepError::TooLarge { .. } | KeepError::Differs { .. } | KeepError::Off) => {
+            Ok(Body::Cut(begun))
+        }
         Err(KeepError::Source(error)) => match find_unread(&error) {
             Some(Unread::Useless(_)) => Ok(Body::Cut(begun)),
             Some(Unread::Transport(_)) | None => Err(Lost::Transport(error.to_string())),

@@ -55,10 +55,12 @@ impl StoredFiles {
         namespace_id: i32,
         media_type: &str,
         mut gather: Gather<'_>,
+        wanted: Option<ResourceRef>,
     ) -> Result<Resource, KeepError> {
         let first = gather.part().await?;
         if gather.has_ended() {
             let resource = gather.resource(media_type);
+            must_be(wanted, &resource)?;
             self.put_whole(namespace_id, resource.resource, first)
                 .await
                 .map_err(refused)?;
@@ -72,6 +74,11 @@ impl StoredFiles {
             return Err(error);
         }
         let resource = gather.resource(media_type);
+        if let Err(differs) = must_be(wanted, &resource) {
+            // Where this fails, the sweep removes it.
+            let _ = self.store.delete(&upload).await;
+            return Err(differs);
+        }
         self.move_in(namespace_id, resource.resource, &upload)
             .await
             .map_err(refused)?;
@@ -137,6 +144,16 @@ impl StoredFiles {
     }
 }
 
+/// Refuses what is not what the caller named, before it has a name here.
+fn must_be(wanted: Option<ResourceRef>, came: &Resource) -> Result<(), KeepError> {
+    match wanted {
+        Some(wanted) if wanted != came.resource => Err(KeepError::Differs {
+            came: came.resource,
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Uploads part after part; while one is on its way the next is gathered.
 async fn put_parts(
     parts: &mut Box<dyn MultipartUpload>,
@@ -181,7 +198,19 @@ impl ResourceStore for StoredFiles {
         bytes_max: u64,
     ) -> BoxFuture<'a, Result<Resource, KeepError>> {
         let gather = Gather::new(stream, bytes_max.min(RESOURCE_BYTES_MAX));
-        Box::pin(self.keep_stream(namespace_id, media_type, gather))
+        Box::pin(self.keep_stream(namespace_id, media_type, gather, None))
+    }
+
+    fn keep_as<'a>(
+        &'a self,
+        namespace_id: i32,
+        wanted: ResourceRef,
+        media_type: &'a str,
+        stream: BoxStream<'a, io::Result<Bytes>>,
+        bytes_max: u64,
+    ) -> BoxFuture<'a, Result<Resource, KeepError>> {
+        let gather = Gather::new(stream, bytes_max.min(RESOURCE_BYTES_MAX));
+        Box::pin(self.keep_stream(namespace_id, media_type, gather, Some(wanted)))
     }
 
     fn set_aside(

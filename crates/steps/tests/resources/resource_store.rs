@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use semel_model::ResourceRef;
 use semel_steps::resources::{NoResources, ResourceLocation};
-use semel_steps::{ResourceStore as _, resources};
+use semel_steps::{KeepError, ResourceStore as _, resources};
 
 use crate::resources::world::{PLENTY, World, long, pieces, refused};
 
@@ -89,6 +89,36 @@ async fn what_is_too_long_or_breaks_off_leaves_nothing() -> Result<()> {
         );
         assert!(just.is_ok(), "the limit itself is allowed");
         assert_eq!(world.list().await?.len(), 1);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_not_what_its_sender_named_leaves_nothing() -> Result<()> {
+    for world in World::both().await? {
+        let there = world.keep(7, "hello").await?;
+        let other = ResourceRef::from_digest([7; 32]);
+
+        let short = world
+            .shelf
+            .keep_as(7, other, "x/y", pieces(vec![1; 10]), PLENTY)
+            .await;
+        let whole = world.shelf.keep_as(7, other, "x/y", long(LONG, 1), PLENTY);
+        let whole = whole.await;
+        let known = pieces(b"hello".to_vec());
+        let known = world.shelf.keep_as(7, other, "x/y", known, PLENTY).await;
+
+        for kept in [short, whole, known] {
+            assert!(matches!(kept, Err(KeepError::Differs { .. })), "{kept:?}");
+        }
+        assert_eq!(world.list().await?.len(), 1, "only what was there before");
+        assert_eq!(world.read(7, there.resource).await?, b"hello");
+        let right = pieces(b"hello".to_vec());
+        let right = world
+            .shelf
+            .keep_as(7, there.resource, "text/plain", right, PLENTY)
+            .await?;
+        assert_eq!(right, there);
     }
     Ok(())
 }
