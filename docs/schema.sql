@@ -1702,6 +1702,7 @@ CREATE TABLE pauses (
     CONSTRAINT pauses_per_second_check CHECK ((per_second >= (0.0001)::double precision)),
     CONSTRAINT pauses_woken_count_check CHECK ((woken_count >= 0))
 );
+CREATE INDEX pauses_begun ON pauses USING btree (namespace_id, paused_at);
 CREATE INDEX pauses_ended ON pauses USING btree (namespace_id, resumed_at) WHERE (resumed_at IS NOT NULL);
 CREATE UNIQUE INDEX pauses_open ON pauses USING btree (namespace_id, kind, name) WHERE (resumed_at IS NULL);
 CREATE INDEX pauses_undrained ON pauses USING btree (id) WHERE (drained_at IS NULL);

@@ -1552,6 +1552,7 @@ COMMENT ON COLUMN pauses.drain_from IS 'When the first of the runs that it held 
 COMMENT ON COLUMN pauses.woken_count IS 'How many of the runs that it held were made due since it is over.';
 COMMENT ON COLUMN pauses.drained_at IS 'When all of them were. Until then a server works on it.';
 CREATE UNIQUE INDEX pauses_open ON pauses (namespace_id, kind, name) WHERE resumed_at IS NULL;
+CREATE INDEX pauses_begun ON pauses (namespace_id, paused_at);
 CREATE INDEX pauses_undrained ON pauses (id) WHERE drained_at IS NULL;
 CREATE INDEX pauses_ended ON pauses (namespace_id, resumed_at) WHERE resumed_at IS NOT NULL;
 

@@ -188,6 +188,9 @@ impl From<PauseCommandError> for ApiError {
                 Self::plain(Code::ConnectionNotFound)
             }
             PauseCommandError::Unsettled => Self::new(Code::PauseUnsettled, error.to_string()),
+            PauseCommandError::TooMany(span) => {
+                Self::new(Code::TooManyRequests, error.to_string()).retry_in(span)
+            }
             PauseCommandError::Rate => Self::new(Code::BodyInvalid, error.to_string()),
             PauseCommandError::Reason(error) => error.into(),
             PauseCommandError::Unavailable(cause) => Self::database(&cause),

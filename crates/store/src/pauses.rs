@@ -1,7 +1,9 @@
 //! The `pauses` and `paused_runs` tables: flows and connections that operators paused, and the runs
 //! that sleep for them.
 //!
-//! `clock.pause_version` rises in the commit of every pause and resume. A server caches what is
+//! `clock.pause_version` rises in the commit of every pause and resume, which locks that row before any
+//! other. Every rise has intents decided anew, in all namespaces, so a namespace begins a bounded number
+//! of pauses in a minute ([`PAUSES_MAX`]); each of them ends once, and that is never refused. A server caches what is
 //! paused together with the version ([`load`]). A transition that writes an intent, or lets a run fall
 //! asleep for a pause, names the version that it was decided under, and is refused where the row of
 //! the clock has another.
@@ -21,11 +23,12 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::audit::{self, AuditEntry};
 use crate::cell::{Cell, EveryCell, HomeCell, ReadError, SlotCell};
 
+mod change;
 mod views;
 
+pub use change::{PAUSES_MAX, PauseResult, pause, resume};
 pub(crate) use views::STATEMENTS as VIEWS;
 pub use views::{PauseView, find_of_run, list_open};
 
@@ -54,21 +57,6 @@ const LOAD: &str = "
                                        LIMIT $1) p) p ON true";
 
 const VERSION: &str = "SELECT pause_version FROM clock";
-
-const PAUSE: &str = "
-    WITH made AS (
-        INSERT INTO pauses (namespace_id, kind, name, reason, actor)
-        VALUES ($1, $2, $3, $4, $5)
-            ON CONFLICT (namespace_id, kind, name) WHERE resumed_at IS NULL DO NOTHING
-     RETURNING 1)
-    UPDATE clock SET pause_version = pause_version + 1 WHERE EXISTS (SELECT 1 FROM made)";
-
-const RESUME: &str = "
-    WITH ended AS (
-        UPDATE pauses SET resumed_at = moment(), per_second = $4
-         WHERE namespace_id = $1 AND kind = $2 AND name = $3 AND resumed_at IS NULL
-     RETURNING 1)
-    UPDATE clock SET pause_version = pause_version + 1 WHERE EXISTS (SELECT 1 FROM ended)";
 
 /// The transactions of Semel's sessions that are open now. Each holds a lock on its own virtual
 /// transaction from before its first snapshot until all that it wrote can be seen.
@@ -146,8 +134,10 @@ const IS_DRAINED: &str = "SELECT drained_at IS NOT NULL FROM pauses WHERE id = $
 pub(crate) const STATEMENTS: &[&str] = &[
     LOAD,
     VERSION,
-    PAUSE,
-    RESUME,
+    change::LOCK_VERSION,
+    change::FULL_FOR,
+    change::PAUSE,
+    change::RESUME,
     OPEN_TRANSACTIONS,
     HOLD,
     SLEEP,
@@ -233,39 +223,6 @@ pub async fn load(cell: HomeCell<'_>) -> Result<(i64, Vec<PauseRow>), ReadError>
         })
     };
     Ok((version, rows.iter().filter_map(read).collect()))
-}
-
-/// Pauses something; the act is recorded in the same commit. False where it is paused already.
-pub async fn pause(
-    cell: HomeCell<'_>,
-    subject: PauseSubject<'_>,
-    reason: &str,
-    act: &AuditEntry,
-) -> Result<bool, ReadError> {
-    let PauseSubject {
-        namespace_id,
-        kind,
-        name,
-    } = subject;
-    let values: [&(dyn ToSql + Sync); 5] =
-        [&namespace_id, &kind.as_str(), &name, &reason, &act.actor()];
-    Ok(audit::execute(cell, PAUSE, &values, act).await? == 1)
-}
-
-/// Ends a pause; the act is recorded in the same commit. False where nothing is paused.
-pub async fn resume(
-    cell: HomeCell<'_>,
-    subject: PauseSubject<'_>,
-    per_second: Option<f64>,
-    act: &AuditEntry,
-) -> Result<bool, ReadError> {
-    let PauseSubject {
-        namespace_id,
-        kind,
-        name,
-    } = subject;
-    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &kind.as_str(), &name, &per_second];
-    Ok(audit::execute(cell, RESUME, &values, act).await? == 1)
 }
 
 /// Waits until every transaction of a server has ended that was open when this was called. False

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_model::Span;
 use semel_store::audit::ReasonError;
-use semel_store::pauses::{self, PauseKind, PauseSubject};
+use semel_store::pauses::{self, PAUSES_MAX, PauseKind, PauseResult, PauseSubject};
 use semel_store::{connections, flows};
 
 use super::connection::Actor;
@@ -29,6 +30,12 @@ pub enum PauseCommandError {
     /// It is paused, but writes that began before are not over.
     #[error("it is paused, but writes that began before are not over: repeat the command")]
     Unsettled,
+    /// Too many pauses of the namespace began lately; nothing was done.
+    #[error(
+        "{PAUSES_MAX} pauses began in this namespace within a minute, and each holds up the runs of all \
+         namespaces for a moment: repeat the command in {0}"
+    )]
+    TooMany(Span),
     /// The rate is none.
     #[error("a rate is a number from {RESUME_RATE_MIN} to {RESUME_RATE_MAX} in a second")]
     Rate,
@@ -59,7 +66,11 @@ impl Runtime {
         self.must_exist(by.namespace_id, kind, name).await?;
         let home = self.cell.home();
         let subject = subject(by.namespace_id, kind, name);
-        let changed = pauses::pause(home, subject, reason, &act).await?;
+        let changed = match pauses::pause(home, subject, reason, &act).await? {
+            PauseResult::Paused => true,
+            PauseResult::Known => false,
+            PauseResult::TooMany(retry_in) => return Err(PauseCommandError::TooMany(retry_in)),
+        };
         // Also where it was paused before: the answer to that command may have been lost.
         if !pauses::await_writers(&self.cell, WRITERS_PATIENCE).await? {
             return Err(PauseCommandError::Unsettled);

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use semel_engine::{Accepted, Engine, Intake, PauseCommandError, WebhookRequest};
 use semel_model::run::RunState;
 use semel_store::clock;
-use semel_store::pauses::PauseKind;
+use semel_store::pauses::{self, PAUSES_MAX, PauseKind};
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
 
@@ -348,5 +348,37 @@ async fn a_rate_that_no_run_would_live_to_see_is_refused() -> Result<()> {
             "{rate}: {resumed:?}"
         );
     }
+    Ok(())
+}
+
+/// Each change of what is paused has intents of all namespaces decided anew.
+#[tokio::test]
+async fn a_namespace_that_alternates_between_pause_and_resume_is_bounded() -> Result<()> {
+    let world = World::start().await?;
+    world.publish(THREE).await?;
+    let (engine, by) = (&world.engine, world.by());
+    let resume = async || engine.resume_paused(by, FLOW, None, None).await;
+    for _ in 1..PAUSES_MAX {
+        ensure!(engine.pause(by, FLOW, "again").await?);
+        ensure!(resume().await?);
+    }
+
+    ensure!(engine.pause(by, FLOW, "the last one").await?);
+    let known = engine.pause(by, FLOW, "is paused").await?;
+    let resumed = resume().await?;
+    let version = pauses::version(engine.cell().home()).await?;
+    let refused = engine.pause(by, FLOW, "one too many").await;
+    let later = pauses::version(engine.cell().home()).await?;
+    clock::move_ahead(engine.cell(), Duration::from_secs(61)).await?;
+    let after = engine.pause(by, FLOW, "a minute later").await?;
+
+    assert!(!known, "what is paused may be paused again");
+    assert!(resumed, "resuming is never refused");
+    let Err(PauseCommandError::TooMany(retry_in)) = refused else {
+        anyhow::bail!("{refused:?}");
+    };
+    ensure!((1..=60_000).contains(&retry_in.as_millis()), "{retry_in}");
+    assert_eq!(version, later, "nobody is held up");
+    assert!(after);
     Ok(())
 }

@@ -126,6 +126,7 @@ fn pausing() -> Routes {
             Code::FlowNotFound,
             Code::PauseUnsettled,
             Code::ReasonInvalid,
+            Code::TooManyRequests,
         ])
         .post("/flows/{flow}/resume", Operate, pauses::resume_flow)
         .op("resume_flow", "Resume a flow.")
@@ -149,6 +150,7 @@ fn pausing() -> Routes {
             Code::ConnectionNotFound,
             Code::PauseUnsettled,
             Code::ReasonInvalid,
+            Code::TooManyRequests,
         ])
         .post(resumed, Operate, pauses::resume_connection)
         .op("resume_connection", "Resume a connection.")
