@@ -71,6 +71,10 @@ impl Case {
                 let input = vary::other_payload(&self.example.input);
                 self.deliver(process, vec![self.delivery(), self.delivery_of(&input)]);
             }
+            FaultClass::ItemTwice => {
+                self.stage.log().used = true;
+                self.deliver(process, vec![self.delivery()]);
+            }
             FaultClass::None
             | FaultClass::DeliveryAfterEnd
             | FaultClass::Crash
@@ -80,6 +84,7 @@ impl Case {
             | FaultClass::AnswerVeryLate
             | FaultClass::CallbackEarly
             | FaultClass::CallbackTwice
+            | FaultClass::CallbackContradicted
             | FaultClass::CallbackLate
             | FaultClass::ApprovalTwice
             | FaultClass::ApprovalContradicted

@@ -53,12 +53,16 @@ classes! {
     CallbackEarly = "callback-early";
     /// The callback comes twice.
     CallbackTwice = "callback-twice";
+    /// The callback comes, and a second one contradicts it before the run has read the first.
+    CallbackContradicted = "callback-contradicted";
     /// The callback comes after its time.
     CallbackLate = "callback-late";
     /// A person decides twice.
     ApprovalTwice = "approval-twice";
     /// A second decision contradicts the first.
     ApprovalContradicted = "approval-contradicted";
+    /// An item of a list comes twice in it: its key makes one of the two.
+    ItemTwice = "item-twice";
     /// The destination refuses the effect: what was done before is taken back, where the flow says so.
     EffectRefused = "effect-refused";
     /// Another intent with other key values, whose request is lost: its probe must not be the first's.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::answer;
 use crate::case::Case;
 use crate::fault::FaultClass;
+use crate::vary;
 
 /// Answers something that a run of the case waits for. False where it is left alone.
 pub(crate) async fn answer(engine: Engine, case: Case, open: OpenWait) -> bool {
@@ -42,6 +43,31 @@ async fn call_back(engine: &Engine, case: &Case, open: &OpenWait) -> bool {
     }
     case.stage.log().used |= struck;
     answered
+}
+
+/// Answers the wait of a run that stands still, and contradicts the answer. False where there is nothing
+/// to answer, or both came before.
+pub(crate) async fn contradict(engine: Engine, case: Case) -> bool {
+    let (FaultClass::CallbackContradicted, Some(spot)) = (case.fault.class, &case.fault.at) else {
+        return false;
+    };
+    let (Some(run), Some(said)) = (case.arrived.run(), case.example.answers.get(&spot.step)) else {
+        return false;
+    };
+    {
+        let mut log = case.stage.log();
+        if !log.used || log.called_back {
+            return false;
+        }
+        log.called_back = true;
+    }
+    let said = answer::payload(said);
+    for body in [said.clone(), vary::contradicted(&said)] {
+        let body = body.to_string().into_bytes();
+        // The second is a repeat, which the first answers.
+        let _ = engine.call_back_staged(run, &spot.step, &body).await;
+    }
+    true
 }
 
 async fn decide(engine: &Engine, case: &Case, open: &OpenWait) -> bool {

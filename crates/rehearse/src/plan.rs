@@ -36,9 +36,10 @@ const ANSWERS: [FaultClass; 4] = [
 ];
 
 /// The faults of a callback.
-const CALLBACKS: [FaultClass; 3] = [
+const CALLBACKS: [FaultClass; 4] = [
     FaultClass::CallbackEarly,
     FaultClass::CallbackTwice,
+    FaultClass::CallbackContradicted,
     FaultClass::CallbackLate,
 ];
 
@@ -56,6 +57,7 @@ pub(crate) fn cases(flow: &Flow, plain: &Played) -> Vec<(Arc<Example>, Rehearsed
         .into_iter()
         .map(|fault| (example.clone(), fault))
         .collect();
+    cases.extend(items_twice(flow, example));
     let second = Arc::new(vary::second_intent(flow, example));
     let probed = flow
         .steps
@@ -140,6 +142,28 @@ fn answers(plain: &Played) -> Vec<RehearsedFault> {
         }
     }
     faults
+}
+
+/// The cases in which an item comes twice in its list. Where a list has no key, its places tell items
+/// apart, and such a list may be the same one: then there are none.
+fn items_twice(flow: &Flow, example: &Arc<Example>) -> Vec<(Arc<Example>, RehearsedFault)> {
+    let lists = flow.steps.iter().filter_map(|step| {
+        let Action::Foreach(each) = &step.action else {
+            return None;
+        };
+        Some((step, each))
+    });
+    let lists: Vec<_> = lists.collect();
+    if lists.iter().any(|(_, each)| each.key.is_none()) {
+        return Vec::new();
+    }
+    let twice = lists.into_iter().filter_map(|(step, each)| {
+        let varied = vary::item_twice(flow, example, &each.items)?;
+        let spot = Spot::at(step.id.as_str(), 1);
+        let fault = RehearsedFault::at(FaultClass::ItemTwice, spot);
+        Some((Arc::new(varied), fault))
+    });
+    twice.collect()
 }
 
 /// The faults of callbacks and approvals that the run came to: those that the example answers.

@@ -227,6 +227,13 @@ impl Play<'_> {
                 .run(|engine| people::answer(engine, case, open));
             answered |= answering.await?;
         }
+        let contradicted = FaultClass::CallbackContradicted;
+        let waits = |case: &&Case| case.fault.class == contradicted;
+        for case in self.cases.iter().filter(waits) {
+            let case = case.clone();
+            let answering = self.process.run(|engine| people::contradict(engine, case));
+            answered |= answering.await?;
+        }
         Ok(answered)
     }
 

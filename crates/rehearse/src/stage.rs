@@ -153,11 +153,33 @@ impl CaseStage {
         let (class, Some(spot)) = (self.fault.class, &self.fault.at) else {
             return false;
         };
-        let ends = class == FaultClass::Crash
-            && !log.used
-            && spot.point.as_deref() == Some(point.name)
-            && spot.step == point.step
-            && spot.nth == nth;
+        let ends = match class {
+            FaultClass::Crash => {
+                spot.point.as_deref() == Some(point.name)
+                    && spot.step == point.step
+                    && spot.nth == nth
+            }
+            // Before the run's first write: both callbacks come while nobody can read the first.
+            FaultClass::CallbackContradicted => !point.name.starts_with("accept."),
+            FaultClass::None
+            | FaultClass::DeliveryAtOnce
+            | FaultClass::DeliveryInARow
+            | FaultClass::DeliveryAfterEnd
+            | FaultClass::DeliveryOtherPayload
+            | FaultClass::AnswerLostBefore
+            | FaultClass::AnswerLostAfter
+            | FaultClass::AnswerLate
+            | FaultClass::AnswerVeryLate
+            | FaultClass::CallbackEarly
+            | FaultClass::CallbackTwice
+            | FaultClass::CallbackLate
+            | FaultClass::ApprovalTwice
+            | FaultClass::ApprovalContradicted
+            | FaultClass::ItemTwice
+            | FaultClass::EffectRefused
+            | FaultClass::SecondIntent => false,
+        };
+        let ends = ends && !log.used;
         log.used |= ends;
         log.delivery_died |= ends && point.name.starts_with("accept.");
         ends

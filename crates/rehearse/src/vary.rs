@@ -64,6 +64,60 @@ pub(crate) fn second_intent(flow: &Flow, example: &Example) -> Example {
     second
 }
 
+/// The example with the first item of a list once more at its end. Nothing where the list is no plain
+/// part of the input or of a step's answer, or where the flow would refuse the input.
+pub(crate) fn item_twice(flow: &Flow, example: &Example, list: &Expr) -> Option<Example> {
+    let [path] = list.references() else {
+        return None;
+    };
+    let mut varied = example.clone();
+    varied.result = None;
+    let found = match (path.root.as_str(), path.fields.as_slice()) {
+        ("input", fields) => field_of(&mut varied.input, fields)?,
+        ("steps", [step, result, fields @ ..]) if result == "result" => {
+            let answer = varied.answers.get_mut(step)?;
+            let payload = match answer.get("json").is_some() {
+                true => answer.get_mut("json")?,
+                false => answer,
+            };
+            field_of(payload, fields)?
+        }
+        _ => return None,
+    };
+    let items = found.as_array_mut()?;
+    let first = items.first()?.clone();
+    items.push(first);
+    let schema = flow.input_schema.as_ref();
+    let fits = schema.is_none_or(|schema| schema.misfit(&varied.input).is_none());
+    fits.then_some(varied)
+}
+
+fn field_of<'a>(value: &'a mut Value, fields: &[String]) -> Option<&'a mut Value> {
+    let mut found = value;
+    for field in fields {
+        found = found.get_mut(field)?;
+    }
+    Some(found)
+}
+
+/// The same with other values: what a second sender says who contradicts the first.
+pub(crate) fn contradicted(value: &Value) -> Value {
+    match value {
+        Value::Null => json!(EXTRA),
+        Value::Bool(said) => json!(!said),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => json!(number.wrapping_add(1)),
+            None => json!(0),
+        },
+        Value::String(text) => json!(format!("{text}-2")),
+        Value::Array(items) => items.iter().map(contradicted).collect(),
+        Value::Object(fields) => {
+            let other = |(name, value): (&String, &Value)| (name.clone(), contradicted(value));
+            Value::Object(fields.iter().map(other).collect())
+        }
+    }
+}
+
 /// The expressions that tell one intent from another.
 fn key_exprs(flow: &Flow) -> impl Iterator<Item = &Expr> {
     let triggers = &flow.trigger;
@@ -210,6 +264,18 @@ fn is_identifier(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_contradicts_differs_in_every_value() {
+        let said = json!({ "exit": 0, "ok": true, "out": ["a", null] });
+
+        let other = contradicted(&said);
+
+        assert_eq!(
+            other,
+            json!({ "exit": 1, "ok": false, "out": ["a-2", EXTRA] })
+        );
+    }
 
     #[test]
     fn identifiers_change_wherever_they_stand() {

@@ -25,6 +25,7 @@ pub(crate) fn judge(flow: &Flow, plain: &Played, played: &Played) -> CaseReport 
     effects::all(flow, plain, played, &mut found);
     effects::one_key(played, &mut found);
     effects::undone(flow, played, &mut found);
+    items_once(plain, played, &mut found);
     probes_answered(played, &mut found);
     let example = &played.case.example.name;
     CaseReport::new(
@@ -56,7 +57,10 @@ impl Findings {
 /// Whether the fault leads the run elsewhere, so that it may do other things than before.
 fn leads_elsewhere(class: FaultClass) -> bool {
     match class {
-        FaultClass::CallbackLate | FaultClass::EffectRefused | FaultClass::SecondIntent => true,
+        FaultClass::CallbackLate
+        | FaultClass::ItemTwice
+        | FaultClass::EffectRefused
+        | FaultClass::SecondIntent => true,
         FaultClass::None
         | FaultClass::DeliveryAtOnce
         | FaultClass::DeliveryInARow
@@ -69,6 +73,7 @@ fn leads_elsewhere(class: FaultClass) -> bool {
         | FaultClass::AnswerVeryLate
         | FaultClass::CallbackEarly
         | FaultClass::CallbackTwice
+        | FaultClass::CallbackContradicted
         | FaultClass::ApprovalTwice
         | FaultClass::ApprovalContradicted => false,
     }
@@ -100,6 +105,26 @@ fn one_run(flow: &Flow, played: &Played, found: &mut Findings) {
             );
             found.add("run-repeated", None, message);
         }
+    }
+}
+
+/// An item that comes twice in its list is one item, and has one run.
+fn items_once(plain: &Played, played: &Played, found: &mut Findings) {
+    let (FaultClass::ItemTwice, Some(spot)) = (played.case.fault.class, &played.case.fault.at)
+    else {
+        return;
+    };
+    let items = |played: &Played| {
+        let children = played.runs.iter().filter(|run| run.parent.is_some());
+        children.count()
+    };
+    let (before, now) = (items(plain), items(played));
+    if now > before {
+        let step = &spot.step;
+        let message = format!(
+            "an item that comes twice in the list of `{step}` runs twice: {now} items ran, and not {before}"
+        );
+        found.add("item-repeated", Some(step), message);
     }
 }
 

@@ -1,8 +1,5 @@
 //! A rehearsal finds defects of Semel itself: bugs of `docs/seeded-bugs.md`, each armed in a process
 //! of its own that rehearses a recipe.
-//!
-//! Not every bug is found this way. Tried and not found: `item-key-ignored` by `csv-import`,
-//! `tick-keyed-by-now` by `renewal-reminders`, `wait-answered-twice` by `remote-build`.
 
 use std::time::Duration;
 
@@ -15,7 +12,7 @@ use crate::recipes::{connections_of, read};
 use crate::stage::World;
 
 /// Each bug, and the recipe whose rehearsal shows it.
-const BUGS: [(&str, &str); 9] = [
+const BUGS: [(&str, &str); 12] = [
     ("key-not-unique", "order-paid"),
     ("outcome-before-send", "order-paid"),
     ("new-key-on-retry", "incident-paging"),
@@ -25,6 +22,9 @@ const BUGS: [(&str, &str); 9] = [
     ("name-done-before-effect", "refund"),
     ("second-decision-wins", "refund"),
     ("missing-fence", "order-paid"),
+    ("item-key-ignored", "csv-import"),
+    ("tick-keyed-by-now", "renewal-reminders"),
+    ("wait-answered-twice", "remote-build"),
 ];
 
 /// The variable that names the bug of a process.

@@ -13,7 +13,6 @@ use crate::address::{Comer, address};
 use crate::ingest::callback::{CallbackError, Called};
 use crate::ingest::{Authentic, Intake, IntakeError, Start, WebhookRequest};
 use crate::runtime::Runtime;
-use crate::services::scheduler::tick_key;
 
 /// One delivery of a rehearsal, which no source has signed.
 #[derive(Clone, Debug)]
@@ -84,11 +83,7 @@ impl Runtime {
                 })
                 .await
             }
-            TriggerKind::Schedule => {
-                let key = tick_key(&release.flow.name, delivery.nominal);
-                self.receive_tick(release, delivery.nominal, key, None)
-                    .await
-            }
+            TriggerKind::Schedule => self.receive_instant(release, delivery.nominal).await,
             TriggerKind::Event => {
                 let event = self.staged_event(&delivery);
                 self.receive_event(release, &event).await

@@ -241,18 +241,26 @@ impl Runtime {
         Ok(join_all(together).await)
     }
 
-    async fn fire_one(
+    /// Has an instant of a schedule accepted, under the key that it has on every server.
+    pub(crate) async fn receive_instant(
         self: &Arc<Self>,
         release: Arc<Release>,
         nominal: Timestamp,
-    ) -> Option<TickVerdict> {
+    ) -> Result<Intake, IntakeError> {
         let instant = match semel_model::SeededBug::TickKeyedByNow.is_seeded() {
             true => self.clock.now(),
             false => nominal,
         };
         let key = tick_key(&release.flow.name, instant);
-        let taken = self.receive_tick(release, nominal, key, None).await;
-        match taken {
+        self.receive_tick(release, nominal, key, None).await
+    }
+
+    async fn fire_one(
+        self: &Arc<Self>,
+        release: Arc<Release>,
+        nominal: Timestamp,
+    ) -> Option<TickVerdict> {
+        match self.receive_instant(release, nominal).await {
             Ok(Intake::Accepted(accepted) | Intake::Held(accepted)) => {
                 semel_steps::failpoint::failpoint("tick.accepted", &accepted.key.text()).await;
                 Some(TickVerdict::Fired {

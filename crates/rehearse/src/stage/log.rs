@@ -41,6 +41,8 @@ pub(crate) struct CaseLog {
     pub(crate) refused: bool,
     /// Whether a process ended while it accepted the delivery.
     pub(crate) delivery_died: bool,
+    /// Whether the callback came that a second one contradicts.
+    pub(crate) called_back: bool,
     /// Whether an answer is held back.
     pub(crate) late_waiting: bool,
 }
