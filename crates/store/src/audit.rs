@@ -11,7 +11,7 @@ pub mod list;
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
-use semel_model::RunId;
+use semel_model::{RunId, RunJobId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -35,8 +35,13 @@ const LIST_OF_RUN: &str = "
      ORDER BY id
      LIMIT $3";
 
+/// Whether an act that is done once to a run is recorded.
+const DONE: &str = "
+    SELECT 1 FROM audit WHERE run_id = $1 AND action = $2 AND subject = $3 LIMIT 1";
+
 pub(crate) const STATEMENTS: &[&str] = &[
     APPEND,
+    DONE,
     LIST_OF_RUN,
     list::ALL,
     list::OF_ACTOR,
@@ -86,6 +91,7 @@ pub struct AuditEntry {
     subject: String,
     reason: Option<String>,
     run: Option<RunId>,
+    is_once: bool,
 }
 
 impl AuditEntry {
@@ -98,6 +104,7 @@ impl AuditEntry {
             subject: storable(subject),
             reason: None,
             run: None,
+            is_once: false,
         }
     }
 
@@ -119,6 +126,17 @@ impl AuditEntry {
     pub fn about(self, run: RunId) -> Self {
         Self {
             run: Some(run),
+            ..self
+        }
+    }
+
+    /// Names the job that does it to a run, once: a server that continues the job after another one
+    /// died finds the act by this.
+    #[must_use]
+    pub fn within(self, job: RunJobId) -> Self {
+        Self {
+            subject: storable(&format!("{} in {job}", self.subject)),
+            is_once: true,
             ..self
         }
     }
@@ -217,6 +235,29 @@ pub(crate) async fn append(tx: &Transaction<'_>, act: &AuditEntry) -> Result<(),
     let rows = Rows::of([act]);
     tx.execute(APPEND, &rows.values()).await?;
     Ok(())
+}
+
+/// Whether a job has done this act to its run before. Of any other act: no.
+///
+/// Sure where the caller holds what the act changes: the act's own commit held it as well.
+pub async fn is_done(cell: SlotCell<'_>, act: &AuditEntry) -> Result<bool, ReadError> {
+    if !act.is_once {
+        return Ok(false);
+    }
+    let mut client = cell.reader().await?;
+    is_done_within(&client.transaction().await?, act).await
+}
+
+/// The same within the transaction that is about to do it.
+pub(crate) async fn is_done_within(
+    tx: &Transaction<'_>,
+    act: &AuditEntry,
+) -> Result<bool, ReadError> {
+    let Some(run) = act.run.filter(|_| act.is_once) else {
+        return Ok(false);
+    };
+    let values: [&(dyn ToSql + Sync); 3] = [run.as_uuid(), &act.action, &act.subject];
+    Ok(tx.query_opt(DONE, &values).await?.is_some())
 }
 
 /// Runs one statement and, where it changed something, records the act in the same commit. Says

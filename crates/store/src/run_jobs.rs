@@ -1,8 +1,9 @@
 //! The `run_jobs` and `run_job_items` tables: sets of runs that an operator cancels or resumes together.
 //!
 //! The set is frozen when a job is made, from the plan whose digest the operator names. A server takes
-//! a job by moving its due time ahead; if it dies, another takes the job then. What is done to a run may
-//! be done twice, so that a server which died between a run and its note leaves nothing open.
+//! a job by moving its due time ahead; if it dies, another takes the job then. What is done to a run
+//! commits with an audit record that names the job, so that a server which finds a run without its note
+//! knows whether another one did it and died.
 
 use jiff::Timestamp;
 use semel_model::{RunId, RunJobId};

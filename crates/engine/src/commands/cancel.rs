@@ -50,14 +50,28 @@ impl Runtime {
         reason: &str,
         actor: &str,
     ) -> Result<(), CancelError> {
+        let act = cancel_act(namespace_id, run, actor).because(reason)?;
+        self.cancel_by(namespace_id, run, &act).await
+    }
+
+    /// The same, recorded as this act.
+    pub(super) async fn cancel_by(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        run: RunId,
+        act: &AuditEntry,
+    ) -> Result<(), CancelError> {
         let cell = &self.cell;
-        let act = AuditEntry::new(namespace_id, actor, "run.cancel", &run.to_string());
-        let act = act.about(run).because(reason)?;
-        if !queue::ask_cancel_by(cell.of(run), namespace_id, run, &act).await? {
+        if !queue::ask_cancel_by(cell.of(run), namespace_id, run, act).await? {
             let known = runs::find(cell.of(run), namespace_id, run).await?;
             return Err(known.map_or(CancelError::Unknown, |_| CancelError::Ended));
         }
         self.signals.wake.notify_one();
         Ok(())
     }
+}
+
+/// The act of cancelling a run.
+pub(super) fn cancel_act(namespace_id: i32, run: RunId, actor: &str) -> AuditEntry {
+    AuditEntry::new(namespace_id, actor, "run.cancel", &run.to_string()).about(run)
 }

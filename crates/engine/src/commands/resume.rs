@@ -12,7 +12,7 @@ use semel_model::event::Event;
 use semel_model::run::RunState;
 use semel_model::{FaultKind, RunId, Span};
 use semel_store::ReadError;
-use semel_store::audit::{AuditEntry, ReasonError};
+use semel_store::audit::{self, AuditEntry, ReasonError};
 use semel_store::child_runs;
 use semel_store::runs::{self, ReopenResult, RunView};
 use serde::Deserialize;
@@ -106,8 +106,19 @@ impl Runtime {
         actor: &str,
     ) -> Result<(), ResumeError> {
         let wish = wish.into();
-        let act = AuditEntry::new(namespace_id, actor, "run.resume", &run.to_string());
-        let act = act.about(run).because(wish.reason)?;
+        let act = resume_act(namespace_id, run, actor).because(wish.reason)?;
+        self.resume_by(namespace_id, run, wish, act).await
+    }
+
+    /// The same, recorded as this act. A job's act that was done before is not done again: the run
+    /// is busy then, though it may have stopped since.
+    pub(super) async fn resume_by(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        run: RunId,
+        wish: Wish<'_>,
+        act: AuditEntry,
+    ) -> Result<(), ResumeError> {
         let view = runs::find(self.cell.of(run), namespace_id, run).await?;
         let view = view.ok_or(ResumeError::Unknown)?;
         let unfit = |hint: &str| ResumeError::Unfit {
@@ -116,7 +127,7 @@ impl Runtime {
         };
         let resumed = Event::Resumed {
             reason: wish.reason.trim().to_owned(),
-            by: Some(actor.to_owned()),
+            by: Some(act.actor().to_owned()),
             asks_again: wish.ask_again,
         };
         match (view.state, view.parent) {
@@ -235,8 +246,8 @@ impl Runtime {
         let found = runs::find_release(self.cell.of(run), namespace_id, run).await?;
         let (release, _) = found.ok_or(ResumeError::Unknown)?;
         let release = self.catalogue.get(release).await?;
-        let release = release.ok_or_else(|| unreadable("its release cannot be read"))?;
-        Ok(release.flow.keep)
+        let unreadable = || ResumeError::Unavailable("its release cannot be read".to_owned());
+        Ok(release.ok_or_else(unreadable)?.flow.keep)
     }
 
     /// Whether a child run can continue without its parent: an item of a list whose run succeeded
@@ -307,6 +318,12 @@ impl Runtime {
         // Another operator may have been first, and the run may have continued since.
         let view = runs::find(self.cell.of(run), namespace_id, run).await;
         let state = view.map(|view| view.map(|view| view.state));
+        let state = match audit::is_done(self.cell.of(run), &act).await {
+            // The job of this act resumed it before, and it has stopped again.
+            Ok(true) => Ok(None),
+            Ok(false) => state,
+            Err(error) => Err(error),
+        };
         if !matches!(
             state,
             Ok(Some(RunState::NeedsReview | RunState::Quarantined))
@@ -319,8 +336,9 @@ impl Runtime {
     }
 }
 
-fn unreadable(reason: &str) -> ResumeError {
-    ResumeError::Unavailable(reason.to_owned())
+/// The act of resuming a run.
+pub(super) fn resume_act(namespace_id: i32, run: RunId, actor: &str) -> AuditEntry {
+    AuditEntry::new(namespace_id, actor, "run.resume", &run.to_string()).about(run)
 }
 
 /// Whether a run failed because an operator failed an effect in doubt, which may have happened.

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use semel_model::id::digest;
 use semel_model::run::RunState;
 use semel_model::{FlowName, RunId, RunJobId};
-use semel_store::audit::{AuditEntry, ReasonError};
+use semel_store::audit::{self, AuditEntry, ReasonError};
 use semel_store::run_jobs::{
     self, JOB_RUNS_MAX, JobItem, JobOutcome, JobRange, JobVerb, NewJob, TakenJob,
 };
 use semel_store::{flows, runs};
 
-use super::cancel::CancelError;
-use super::resume::{ResumeError, Wish};
+use super::cancel::{CancelError, cancel_act};
+use super::resume::{ResumeError, Wish, resume_act};
 use crate::runtime::Runtime;
 use crate::unavailable::unavailable_from_store;
 
@@ -181,6 +181,20 @@ impl Runtime {
                 "the database did not answer".to_owned(),
             ),
         };
+        let act = match job.verb {
+            JobVerb::Cancel => cancel_act(job.namespace_id, run, &job.actor),
+            JobVerb::Resume => resume_act(job.namespace_id, run, &job.actor),
+        };
+        let act = match act.within(job.id).because(&job.reason) {
+            Ok(act) => act,
+            Err(error) => return refused(error.code(), error.to_string()),
+        };
+        // A server may have done it and died before it noted that, whatever became of the run since.
+        match audit::is_done(self.cell.of(run), &act).await {
+            Ok(true) => return JobOutcome::Done,
+            Ok(false) => {}
+            Err(_) => return postponed(),
+        }
         match runs::find(self.cell.of(run), job.namespace_id, run).await {
             Ok(Some(found)) if found.state.as_str() == item.planned_state => {}
             Ok(Some(found)) => return differs(job.verb, found.state, &item.planned_state),
@@ -188,24 +202,21 @@ impl Runtime {
             Err(_) => return postponed(),
         }
         let (code, note, passes) = match job.verb {
-            JobVerb::Cancel => {
-                let cancelled = self.cancel(job.namespace_id, run, &job.reason, &job.actor);
-                match cancelled.await {
-                    Ok(()) => return JobOutcome::Done,
-                    Err(error) => (
-                        error.code(),
-                        error.to_string(),
-                        matches!(error, CancelError::Unavailable(_)),
-                    ),
-                }
-            }
+            JobVerb::Cancel => match self.cancel_by(job.namespace_id, run, &act).await {
+                Ok(()) => return JobOutcome::Done,
+                Err(error) => (
+                    error.code(),
+                    error.to_string(),
+                    matches!(error, CancelError::Unavailable(_)),
+                ),
+            },
             JobVerb::Resume => {
                 let wish = Wish {
                     reason: &job.reason,
                     ask_again: false,
                 };
-                match self.resume(job.namespace_id, run, wish, &job.actor).await {
-                    Ok(_) => return JobOutcome::Done,
+                match self.resume_by(job.namespace_id, run, wish, act).await {
+                    Ok(()) => return JobOutcome::Done,
                     Err(error) => (
                         error.code(),
                         error.to_string(),
@@ -221,8 +232,8 @@ impl Runtime {
     }
 }
 
-/// What becomes of a run that is in another state than the operator was shown. A server may have done
-/// what the job wants, and died before it noted that.
+/// What becomes of a run that is in another state than the operator was shown: nothing is left to do
+/// where somebody else did what the job wants.
 fn differs(verb: JobVerb, state: RunState, planned: &str) -> JobOutcome {
     let wanted: &[RunState] = match verb {
         JobVerb::Cancel => &[RunState::Cancelled],

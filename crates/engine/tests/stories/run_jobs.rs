@@ -128,3 +128,61 @@ async fn a_run_whose_state_has_changed_since_it_was_planned_is_left_alone() -> R
     assert_eq!(ended.await?, (0, 1));
     Ok(())
 }
+
+/// A server that dies between a run and its note leaves the note to another one, which must not take a
+/// run that stopped again for one that was never resumed.
+#[tokio::test]
+async fn a_job_whose_note_was_lost_resumes_a_run_once() -> Result<()> {
+    for (state, code, times) in [(RunState::NeedsReview, 429, 3), (RunState::Failed, 400, 1)] {
+        let world = World::start().await?;
+        let steps = "steps:\n  - id: call\n    http: { post: 'PEER/plain/x', text: hi }\n";
+        world.publish(steps).await?;
+        let refuse = async || {
+            let behaviour = Behaviour::RefuseWith(code);
+            world.peer.next_times("/plain/", times, behaviour).await
+        };
+        refuse().await?;
+        let (accepted, end) = world.play(r#"{"id":"1"}"#).await?;
+        assert_eq!(end.state, state, "{end:?}");
+        let wish = RunJobWish {
+            state: Some(state),
+            ..wish(JobVerb::Resume)?
+        };
+        let (ns, client) = (world.namespace_id, world.database().connect().await?);
+        let lost = "CREATE FUNCTION lost() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'the server died'; END $$;
+            CREATE TRIGGER lost BEFORE UPDATE OF state ON run_job_items
+               FOR EACH ROW EXECUTE FUNCTION lost()";
+        client.batch_execute(lost).await?;
+        refuse().await?;
+        let calls = async || anyhow::Ok(world.peer.count("/plain/").await?.calls);
+        let before = calls().await?;
+
+        let plan = world.engine.plan_run_job(ns, &wish).await?;
+        let by = (plan.digest.as_str(), "the bank is back");
+        let job = world.engine.make_run_job(ns, &wish, by, "test").await?;
+        let again = async || Ok((calls().await? > before).then_some(()));
+        soon(again).await?;
+        let stopped = async || {
+            let end = world.engine.await_end(accepted.run, PATIENCE).await?;
+            Ok((end.context("a run")?.state == state).then_some(()))
+        };
+        soon(stopped).await?;
+        let by_then = calls().await?;
+        client
+            .batch_execute("DROP TRIGGER lost ON run_job_items")
+            .await?;
+        let done = async || {
+            let found = run_jobs::list(world.engine.cell().home(), ns, Some(job)).await?;
+            let found = found.first().context("the job")?;
+            Ok((found.state == "done").then_some((found.done_count, found.refused_count)))
+        };
+
+        assert_eq!(soon(done).await?, (1, 0));
+        let acts = "SELECT count(*) FROM audit WHERE action = 'run.resume'";
+        let acts: i64 = client.query_one(acts, &[]).await?.get(0);
+        assert_eq!(acts, 1, "a run that is {state} is resumed once");
+        assert_eq!(calls().await?, by_then);
+    }
+    Ok(())
+}

@@ -81,7 +81,8 @@ pub enum ReopenResult {
 }
 
 /// Resumes a failed run, with the events that say so. If an operator asks for it, the act is
-/// recorded in the same commit. A key that was free is held again, for at least `keep`.
+/// recorded in the same commit; an act that a job has done before is not done again. A key that was
+/// free is held again, for at least `keep`.
 pub async fn reopen(
     cell: SlotCell<'_>,
     run: RunId,
@@ -112,6 +113,11 @@ pub async fn reopen(
         },
     };
     if let (ReopenResult::Reopened, Some(act)) = (reopening, act) {
+        // The run's row is locked by now: whoever did the same act before has committed it.
+        if audit::is_done_within(&tx, act).await? {
+            tx.rollback().await?;
+            return Ok(ReopenResult::NotFailed);
+        }
         audit::append(&tx, act).await?;
     }
     tx.commit().await?;
