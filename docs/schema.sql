@@ -178,6 +178,7 @@ CREATE TABLE tokens (
     CONSTRAINT tokens_rights_check CHECK (((cardinality(rights) > 0) AND (rights <@ ARRAY['read'::text, 'payload'::text, 'start'::text, 'operate'::text, 'settle'::text, 'replay'::text, 'approve'::text, 'write'::text, 'promote'::text, 'connect'::text, 'secret'::text, 'override'::text, 'redo'::text, 'once'::text, 'work'::text, 'admin'::text, 'audit'::text, 'instance'::text]))),
     CONSTRAINT tokens_role_check CHECK ((role = ANY (ARRAY['observer'::text, 'viewer'::text, 'operator'::text, 'approver'::text, 'editor'::text, 'admin'::text, 'worker'::text])))
 );
+CREATE INDEX tokens_by_age ON tokens USING btree (namespace_id, created_at, id);
 CREATE UNIQUE INDEX tokens_by_person ON tokens USING btree (issuer, subject, namespace_id) WHERE (kind = 'person'::text);
 
 -- Which role the members of a group have who sign in through an identity provider.
@@ -475,7 +476,7 @@ CREATE TABLE effects (
     CONSTRAINT attempted_and_settled_unless_pending CHECK ((((attempt > 0) OR ((attempt = 0) AND (state = 'done'::effect_state))) AND ((settled_at IS NULL) = (state = 'pending'::effect_state))))
 ) PARTITION BY RANGE (partition_date);
 CREATE INDEX effects_by_external_id ON ONLY effects USING btree (namespace_id, external_id) WHERE (external_id IS NOT NULL);
-CREATE INDEX effects_by_time ON ONLY effects USING brin (intended_at) WITH (autosummarize='on');
+CREATE INDEX effects_by_time ON ONLY effects USING brin (intended_at) WITH (autosummarize='on', pages_per_range='32');
 
 -- Effects in doubt, and runs that need review or are quarantined. Written and removed in the commits that make it so; an index on the states themselves would cost every effect and every run.
 CREATE TABLE attention (
@@ -506,6 +507,7 @@ CREATE INDEX attention_by_age ON attention USING btree (kind, namespace_id, sinc
 CREATE INDEX attention_by_run ON attention USING btree (namespace_id, kind, accepted_at, run_id);
 CREATE INDEX attention_by_step ON attention USING btree (flow_id, step, since, subject_id) WHERE (kind = 'doubt'::attention_kind);
 CREATE INDEX attention_of_children ON attention USING btree (namespace_id, accepted_at, run_id) WHERE is_child;
+CREATE INDEX attention_of_flow ON attention USING btree (flow_id, kind, accepted_at, run_id);
 
 -- Responses that reached a worker after its lease was lost. They may turn doubt into done, nothing else.
 CREATE TABLE late_responses (
@@ -993,7 +995,7 @@ CREATE TABLE stale_deliveries (
     CONSTRAINT first_before_last CHECK ((first_at <= last_at)),
     CONSTRAINT stale_deliveries_count_check CHECK ((count > 0))
 );
-CREATE INDEX stale_deliveries_by_age ON stale_deliveries USING btree (namespace_id, last_at);
+CREATE INDEX stale_deliveries_by_age ON stale_deliveries USING btree (namespace_id, last_at, gate_id);
 CREATE INDEX stale_deliveries_by_expiry ON stale_deliveries USING btree (expires_at);
 CREATE INDEX stale_deliveries_by_newest ON stale_deliveries USING btree (newest_claim);
 
@@ -1163,6 +1165,7 @@ CREATE INDEX named_effects_by_expiry ON named_effects USING btree (expires_at) W
 CREATE INDEX named_effects_by_hold ON named_effects USING btree (heartbeat_at, id) WHERE ((state = 'pending'::named_effect_state) AND (holder_run IS NOT NULL));
 CREATE INDEX named_effects_by_key ON named_effects USING btree (namespace_id, key);
 CREATE INDEX named_effects_by_lease ON named_effects USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+CREATE INDEX named_effects_by_scope ON named_effects USING btree (namespace_id, scope, begun_at, id);
 CREATE INDEX named_effects_open ON named_effects USING btree (namespace_id, begun_at, id) WHERE (state = ANY (ARRAY['pending'::named_effect_state, 'in_doubt'::named_effect_state]));
 
 -- Runs that wait until a named effect is settled. A row stays until its run was woken.
@@ -1237,7 +1240,7 @@ CREATE TABLE kv (
     -- When it expires.
     expires_at timestamp with time zone,
 
-    CONSTRAINT kv_pkey PRIMARY KEY (slot, namespace_id, entry),
+    CONSTRAINT kv_pkey PRIMARY KEY (namespace_id, slot, entry),
     CONSTRAINT kv_slot_check CHECK (((slot >= 0) AND (slot <= 4095))),
     CONSTRAINT kv_version_check CHECK ((version > 0))
 ) WITH (fillfactor=80);
@@ -1365,9 +1368,10 @@ CREATE TABLE duplicates (
     CONSTRAINT new_key_named CHECK (((decision_key IS NOT NULL) = (NOT (decision IS DISTINCT FROM 'new_key'::text)))),
     CONSTRAINT run_of_a_decision CHECK (((decided_run IS NULL) OR (decision = ANY (ARRAY['new_key'::text, 'repeat'::text]))))
 ) WITH (fillfactor=80);
-CREATE INDEX duplicates_by_age ON duplicates USING btree (namespace_id, last_at);
+CREATE INDEX duplicates_by_age ON duplicates USING btree (namespace_id, last_at, subject);
 CREATE INDEX duplicates_by_run ON duplicates USING btree (run_id);
-CREATE INDEX duplicates_held ON duplicates USING btree (namespace_id, last_at) WHERE ((verdict = 'held'::text) AND ((decision IS NULL) OR ((decision = 'new_key'::text) AND (decided_run IS NULL))));
+CREATE INDEX duplicates_held ON duplicates USING btree (namespace_id, last_at, subject) WHERE ((verdict = 'held'::text) AND ((decision IS NULL) OR ((decision = 'new_key'::text) AND (decided_run IS NULL))));
+CREATE INDEX duplicates_held_of_flow ON duplicates USING btree (namespace_id, ((arrival ->> 'flow'::text)), last_at, subject) WHERE ((verdict = 'held'::text) AND ((decision IS NULL) OR ((decision = 'new_key'::text) AND (decided_run IS NULL))));
 
 -- Deliveries that were refused: deduplication cannot be bypassed silently. A storm of them costs a few rows a minute.
 CREATE TABLE refused_deliveries (
@@ -1387,6 +1391,8 @@ CREATE TABLE refused_deliveries (
     CONSTRAINT refused_deliveries_pkey PRIMARY KEY (id)
 );
 CREATE INDEX refused_deliveries_by_age ON refused_deliveries USING btree (at);
+CREATE INDEX refused_deliveries_by_code ON refused_deliveries USING btree (namespace_id, code, id);
+CREATE INDEX refused_deliveries_by_flow ON refused_deliveries USING btree (namespace_id, flow, id);
 CREATE INDEX refused_deliveries_by_namespace ON refused_deliveries USING btree (namespace_id, id);
 
 -- Bodies that came signed, from sources whose signature does not cover the key: the same body under another key is a replay.

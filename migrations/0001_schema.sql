@@ -130,6 +130,7 @@ COMMENT ON COLUMN tokens.rights IS 'What it may do: every route of the API needs
 COMMENT ON COLUMN tokens.kind IS 'An API token, or a person: nobody has the secret of a person''s row, which only sign-ins stand for.';
 COMMENT ON COLUMN tokens.issuer IS 'The identity provider that knows the person; null for an API token.';
 COMMENT ON COLUMN tokens.subject IS 'What the provider knows the person by; null for an API token.';
+CREATE INDEX tokens_by_age ON tokens (namespace_id, created_at, id);
 CREATE UNIQUE INDEX tokens_by_person ON tokens (issuer, subject, namespace_id) WHERE kind = 'person';
 
 CREATE TABLE group_roles (
@@ -410,7 +411,7 @@ COMMENT ON COLUMN effects.intended_at IS 'When the latest attempt''s intent was 
 COMMENT ON COLUMN effects.settled_at IS 'When its outcome was written.';
 COMMENT ON COLUMN effects.external_id IS 'The destination''s identity for what was made: with the run''s key, the map from source to destination.';
 COMMENT ON COLUMN effects.note IS 'What was seen, if it did not simply succeed.';
-CREATE INDEX effects_by_time ON effects USING brin (intended_at) WITH (autosummarize = on);
+CREATE INDEX effects_by_time ON effects USING brin (intended_at) WITH (autosummarize = on, pages_per_range = 32);
 CREATE INDEX effects_by_external_id ON effects (namespace_id, external_id) WHERE external_id IS NOT NULL;
 CREATE TABLE effects_default PARTITION OF effects DEFAULT
     WITH (fillfactor = 70);
@@ -443,6 +444,7 @@ COMMENT ON COLUMN attention.accepted_at IS 'Copied from the run, by which runs a
 COMMENT ON COLUMN attention.is_child IS 'Whether the run is a child of another.';
 CREATE INDEX attention_by_age ON attention (kind, namespace_id, since, subject_id);
 CREATE INDEX attention_by_step ON attention (flow_id, step, since, subject_id) WHERE kind = 'doubt';
+CREATE INDEX attention_of_flow ON attention (flow_id, kind, accepted_at, run_id);
 CREATE INDEX attention_by_run ON attention (namespace_id, kind, accepted_at, run_id);
 CREATE INDEX attention_of_children ON attention (namespace_id, accepted_at, run_id) WHERE is_child;
 
@@ -899,7 +901,7 @@ COMMENT ON COLUMN stale_deliveries.last_at IS 'When it last came.';
 COMMENT ON COLUMN stale_deliveries.expires_at IS 'When it expires.';
 CREATE INDEX stale_deliveries_by_expiry ON stale_deliveries (expires_at);
 CREATE INDEX stale_deliveries_by_newest ON stale_deliveries (newest_claim);
-CREATE INDEX stale_deliveries_by_age ON stale_deliveries (namespace_id, last_at);
+CREATE INDEX stale_deliveries_by_age ON stale_deliveries (namespace_id, last_at, gate_id);
 
 -- -------------------------------------------------------------------------- Events on their way out
 
@@ -1056,6 +1058,7 @@ COMMENT ON COLUMN named_effects.fault IS 'Why it failed, or why it is in doubt.'
 COMMENT ON COLUMN named_effects.note IS 'What a holder reported too late, for operators.';
 CREATE INDEX named_effects_by_key ON named_effects (namespace_id, key);
 CREATE INDEX named_effects_by_age ON named_effects (namespace_id, begun_at, id);
+CREATE INDEX named_effects_by_scope ON named_effects (namespace_id, scope, begun_at, id);
 CREATE INDEX named_effects_open ON named_effects (namespace_id, begun_at, id) WHERE state IN ('pending', 'in_doubt');
 CREATE INDEX named_effects_by_hold ON named_effects (heartbeat_at, id) WHERE state = 'pending' AND holder_run IS NOT NULL;
 CREATE INDEX named_effects_by_lease ON named_effects (lease_until) WHERE lease_until IS NOT NULL;
@@ -1121,7 +1124,7 @@ CREATE TABLE kv (
     value        json NOT NULL,
     version      bigint NOT NULL DEFAULT 1 CHECK (version > 0),
     expires_at   timestamptz,
-    PRIMARY KEY (slot, namespace_id, entry)
+    PRIMARY KEY (namespace_id, slot, entry)
 ) WITH (fillfactor = 80);
 COMMENT ON TABLE kv IS 'Small state that the flows of a namespace share.';
 COMMENT ON COLUMN kv.slot IS 'The slot of namespace and entry.';
@@ -1243,9 +1246,11 @@ COMMENT ON COLUMN duplicates.decided_run IS 'The run that it has by the decision
 COMMENT ON COLUMN duplicates.minute IS 'The minute in which the latest came.';
 COMMENT ON COLUMN duplicates.minute_count IS 'How many came in that minute: alerts find bursts by it.';
 COMMENT ON COLUMN duplicates.minute_before IS 'How many came in the minute before it.';
-CREATE INDEX duplicates_by_age ON duplicates (namespace_id, last_at);
+CREATE INDEX duplicates_by_age ON duplicates (namespace_id, last_at, subject);
 CREATE INDEX duplicates_by_run ON duplicates (run_id);
-CREATE INDEX duplicates_held ON duplicates (namespace_id, last_at)
+CREATE INDEX duplicates_held_of_flow ON duplicates (namespace_id, (arrival ->> 'flow'), last_at, subject)
+    WHERE verdict = 'held' AND (decision IS NULL OR (decision = 'new_key' AND decided_run IS NULL));
+CREATE INDEX duplicates_held ON duplicates (namespace_id, last_at, subject)
     WHERE verdict = 'held' AND (decision IS NULL OR (decision = 'new_key' AND decided_run IS NULL));
 
 CREATE TABLE refused_deliveries (
@@ -1264,6 +1269,8 @@ COMMENT ON COLUMN refused_deliveries.at IS 'When.';
 COMMENT ON COLUMN refused_deliveries.code IS 'The error code of the response.';
 COMMENT ON COLUMN refused_deliveries.message IS 'What was wrong.';
 CREATE INDEX refused_deliveries_by_namespace ON refused_deliveries (namespace_id, id);
+CREATE INDEX refused_deliveries_by_flow ON refused_deliveries (namespace_id, flow, id);
+CREATE INDEX refused_deliveries_by_code ON refused_deliveries (namespace_id, code, id);
 CREATE INDEX refused_deliveries_by_age ON refused_deliveries (at);
 
 CREATE TABLE seen_bodies (

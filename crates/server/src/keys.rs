@@ -9,7 +9,7 @@ use semel_api::types::{
 };
 use semel_engine::key_audit::{Field, audit_keys};
 use semel_engine::{DropError, DropWish};
-use semel_model::{Key, Right, Span};
+use semel_model::{ClaimId, Key, Right, Span};
 use semel_store::key_audit::LateRepeat;
 use semel_store::{claims, runs};
 use serde::Deserialize;
@@ -64,10 +64,11 @@ pub(crate) async fn list(
     };
     let found = runs::list(app.cell().every(), caller.namespace_id, &wanted, limit).await?;
     let next = found.next.map(cursor::write_position);
+    let asked: Vec<ClaimId> = found.items.iter().map(|run| run.claim).collect();
+    let held = claims::list_held(app.cell().every(), &asked).await?;
     let mut items = Vec::new();
     for run in &found.items {
-        let claim = claims::find(app.cell().of(run.claim), run.claim).await?;
-        let Some(claim) = claim.filter(|claim| claim.run == run.id) else {
+        let Some(claim) = held.iter().find(|claim| claim.run == run.id) else {
             continue;
         };
         items.push(KeyInfo {

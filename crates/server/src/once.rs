@@ -136,11 +136,10 @@ pub(crate) async fn list(
     let after = cursor::read(asked.cursor.as_deref())?;
     let (every, namespace_id) = (app.cell().every(), caller.namespace_id);
     let found = named_effects::list(every, namespace_id, &filter, after, limit).await?;
-    let last = found.last().filter(|_| found.len() == usize::from(limit));
-    let shown = found.iter().map(view);
+    let shown = found.items.iter().map(view);
     answer::ok(&Page {
         items: shown.map(|it| payloads::of_once(&caller, it)).collect(),
-        next: last.map(|last| cursor::write(last.begun_at, last.id.as_uuid())),
+        next: found.next.map(|(at, id)| cursor::write(at, &id)),
     })
 }
 

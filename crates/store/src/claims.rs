@@ -23,6 +23,7 @@ use semel_model::{
     ClaimId, ClaimVerdict, DeliveryId, Event, Fingerprint, FlowName, Key, NamespaceName, RunId,
     SessionId, Span,
 };
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -188,20 +189,33 @@ pub async fn find_by_key(
     find_first(&cell.reader().await?, &claims).await
 }
 
+/// Lists those of several claims that hold their keys, in no order.
+pub async fn list_held(
+    cell: EveryCell<'_>,
+    claims: &[ClaimId],
+) -> Result<Vec<ClaimView>, ReadError> {
+    list(&cell.reader().await?, claims).await
+}
+
 /// Looks up the first of several claims that holds its key.
 async fn find_first(
     client: &PooledClient,
     claims: &[ClaimId],
 ) -> Result<Option<ClaimView>, ReadError> {
+    let found = list(client, claims).await?.into_iter();
+    Ok(found.min_by_key(|view| claims.iter().position(|claim| *claim == view.id)))
+}
+
+async fn list(client: &PooledClient, claims: &[ClaimId]) -> Result<Vec<ClaimView>, ReadError> {
     let ids: Vec<Uuid> = claims.iter().map(|claim| *claim.as_uuid()).collect();
     let rows = client.query(FIND, &[&ids]).await?;
-    let found = rows.iter().map(|row| ClaimView {
+    let read = |row: &Row| ClaimView {
         id: ClaimId::from_uuid(row.get(0)),
         run: RunId::from_uuid(row.get(1)),
         fingerprint: Fingerprint::from_uuid(row.get(2)),
         expires_at: row.get(3),
-    });
-    Ok(found.min_by_key(|view| claims.iter().position(|claim| *claim == view.id)))
+    };
+    Ok(rows.iter().map(read).collect())
 }
 
 /// Lists the newest runs of claims, whether their keys are held or free: at most `most` of each.

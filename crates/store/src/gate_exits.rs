@@ -27,7 +27,7 @@ const OVERDUE: &str = "
     WITH late AS (
         SELECT run_id, gate_id
           FROM gate_exits
-         WHERE at < moment() - interval '2 seconds'
+         WHERE at < (SELECT moment()) - interval '2 seconds'
          ORDER BY at
          LIMIT $1
            FOR UPDATE SKIP LOCKED)

@@ -28,7 +28,7 @@ const OVERDUE: &str = "
     WITH late AS (
         SELECT gate_id, run_id
           FROM gate_entries
-         WHERE wake_since < moment() - interval '2 seconds'
+         WHERE wake_since < (SELECT moment()) - interval '2 seconds'
          ORDER BY wake_since
          LIMIT $1
            FOR UPDATE SKIP LOCKED)
@@ -62,7 +62,7 @@ const FORGET: &str = "
     WITH idle AS (
         SELECT id
           FROM gates g
-         WHERE g.idle_at < moment() AND g.running = 0 AND g.granted = 0
+         WHERE g.idle_at < (SELECT moment()) AND g.running = 0 AND g.granted = 0
            AND NOT EXISTS (SELECT 1 FROM gate_entries t WHERE t.gate_id = g.id)
          ORDER BY g.idle_at
          LIMIT $1

@@ -95,10 +95,11 @@ pub fn list_session() -> &'static str {
 
 /// The statements of lists that grow with the number of runs, by module, for the same test.
 pub fn list_statements() -> Vec<(&'static str, &'static str)> {
-    let modules: [(&'static str, &[&'static str]); 6] = [
+    let modules: [(&'static str, &[&'static str]); 7] = [
         ("approvals", approvals::VIEWS),
         ("duplicates", duplicates::LISTS),
         ("effects", effects::LISTS),
+        ("named_effects", named_effects::LISTS),
         ("runs", runs::LISTS),
         ("tasks", tasks::VIEWS),
         ("waits", waits::LISTS),
@@ -150,6 +151,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("named_effects", named_effects::REPORTS),
         ("named_effects", named_effects::UPKEEP),
         ("named_effects", named_effects::VIEWS),
+        ("named_effects", named_effects::LISTS),
         ("named_effects", named_effects::WAITERS),
         ("outbox", outbox::STATEMENTS),
         ("webhook_deliveries", webhook_deliveries::STATEMENTS),
@@ -169,6 +171,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("rehearsals", rehearsals::RECORDS),
         ("replay_plans", replay_plans::STATEMENTS),
         ("replay_plans", replay_plans::VIEWS),
+        ("replay_plans", replay_plans::CANDIDATES),
         ("resources", resources::STATEMENTS),
         ("retention", retention::STATEMENTS),
         ("run_jobs", run_jobs::STATEMENTS),

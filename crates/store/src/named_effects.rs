@@ -32,6 +32,7 @@ use uuid::Uuid;
 use crate::cell::{ReadError, SlotCell};
 
 mod holds;
+mod list;
 mod notices;
 mod operator;
 mod reports;
@@ -41,6 +42,8 @@ mod waiters;
 
 pub(crate) use holds::STATEMENTS as HOLDS;
 pub use holds::{HOLDS_MAX, OldHold, free_old_hold, list_old_holds};
+pub(crate) use list::STATEMENTS as LISTS;
+pub use list::{NamedEffectFilter, list, list_of_key};
 pub use notices::{
     DueNotice, NameNotice, NameOutcome, deliver, list_notices, remove_notice, take_overdue_notices,
 };
@@ -54,9 +57,7 @@ pub use reports::{
 pub(crate) use upkeep::STATEMENTS as UPKEEP;
 pub use upkeep::{LapsedEffect, expire, lapse};
 pub(crate) use views::STATEMENTS as VIEWS;
-pub use views::{
-    HolderView, NamedEffectFilter, NamedEffectView, find, find_by_key, list, list_of_key,
-};
+pub use views::{HolderView, NamedEffectView, find, find_by_key};
 pub(crate) use waiters::STATEMENTS as WAITERS;
 pub use waiters::{NamedEffectWaiter, list_left_behind, put_back, wake, woken};
 

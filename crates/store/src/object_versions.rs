@@ -60,13 +60,13 @@ const RECORD: &str = "
 
 const FORGET: &str = "
     DELETE FROM object_versions
-     WHERE gate_id IN (SELECT gate_id FROM object_versions WHERE expires_at < moment()
+     WHERE gate_id IN (SELECT gate_id FROM object_versions WHERE expires_at < (SELECT moment())
                         ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)";
 
 const FORGET_STALE: &str = "
     DELETE FROM stale_deliveries
      WHERE (gate_id, claim_id) IN
-           (SELECT gate_id, claim_id FROM stale_deliveries WHERE expires_at < moment()
+           (SELECT gate_id, claim_id FROM stale_deliveries WHERE expires_at < (SELECT moment())
              ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)";
 
 pub(crate) const STATEMENTS: &[&str] = &[

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError};
 use crate::journal::Transition;
+use crate::listed::OLDEST;
 use crate::pool::PooledClient;
 
 /// A write that is submitted twice emits once: the identity is the effect's.
@@ -24,7 +25,7 @@ pub(crate) const EMIT: &str = "
 const TAKE: &str = "
     SELECT id, namespace_id, run_id, event, data::text, emitted_at
       FROM outbox
-     WHERE ($2::timestamptz IS NULL OR (emitted_at, id) > ($2, $3::uuid))
+     WHERE (emitted_at, id) > ($2, $3)
      ORDER BY emitted_at, id LIMIT $1 FOR UPDATE SKIP LOCKED";
 
 const REMOVE: &str = "DELETE FROM outbox WHERE id = ANY($1)";
@@ -120,10 +121,7 @@ impl Dispatching {
         after: Option<&OutboxEvent>,
         most: i64,
     ) -> Result<OutboxBatch<'_>, ReadError> {
-        let (at, id) = match after {
-            Some(event) => (Some(event.emitted_at), Some(*event.id.as_uuid())),
-            None => (None, None),
-        };
+        let (at, id) = after.map_or(OLDEST, |it| (it.emitted_at, *it.id.as_uuid()));
         let tx = self.client.transaction().await?;
         let rows = tx.query(TAKE, &[&most, &at, &id]).await?;
         let events = rows.iter().map(read_event).collect();

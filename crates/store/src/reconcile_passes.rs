@@ -123,7 +123,7 @@ const FORGET: &str = "
     WITH old AS MATERIALIZED (
         SELECT o.schedule_id, o.nominal
           FROM reconcile_passes o
-         WHERE o.ended_at < moment() - make_interval(secs => $1)
+         WHERE o.ended_at < (SELECT moment()) - make_interval(secs => $1)
            AND EXISTS (SELECT 1 FROM reconcile_passes n
                         WHERE n.schedule_id = o.schedule_id AND n.nominal > o.nominal
                           AND n.asked_by IS NULL)

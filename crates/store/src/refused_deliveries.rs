@@ -33,7 +33,7 @@ const LIST_OF_BOTH: &str = listed!(" AND flow = $6 AND code = $7");
 const FORGET: &str = "
     DELETE FROM refused_deliveries
      WHERE id IN (SELECT id FROM refused_deliveries
-                   WHERE at < moment() - make_interval(secs => $1)
+                   WHERE at < (SELECT moment()) - make_interval(secs => $1)
                    ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
 pub(crate) const STATEMENTS: &[&str] = &[

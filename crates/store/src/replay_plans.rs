@@ -10,17 +10,19 @@
 //! it does for an item is one replay with an identity of its own, so that two servers at one item
 //! make one run. The rows here only note what became of it.
 
-use jiff::Timestamp;
 use semel_model::{ReplayPlanId, RunId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::audit::{self, AuditEntry};
-use crate::cell::{EveryCell, HomeCell, ReadError};
+use crate::cell::{HomeCell, ReadError};
 
+mod candidates;
 mod views;
 
+pub(crate) use candidates::STATEMENTS as CANDIDATES;
+pub use candidates::{ReplayRange, list_candidates};
 pub(crate) use views::STATEMENTS as VIEWS;
 pub use views::{
     ItemFilter, PlanItemView, PlanView, SummaryCount, find, list, list_items, list_summaries,
@@ -31,21 +33,6 @@ pub const RUNS_MAX: i64 = 10_000;
 
 /// How long a server may be at a plan before another takes it, in seconds.
 const HOLD_SECS: f64 = 5.0;
-
-/// The last runs of their keys, the oldest first.
-const CANDIDATES: &str = "
-    SELECT r.id
-      FROM runs r
-      JOIN releases l ON l.id = r.release_id
-      JOIN flows f ON f.id = l.flow_id
-      JOIN claims c ON c.id = r.claim_id AND c.run_id = r.id
-     WHERE r.namespace_id = $1 AND f.name = $2 AND r.parent_id IS NULL AND c.dropped_at IS NULL
-       AND r.state::text = ANY ($3::text[])
-       AND r.accepted_at >= coalesce($4::timestamptz, '-infinity')
-       AND r.accepted_at < coalesce($5::timestamptz, 'infinity')
-       AND ($6::text IS NULL OR r.fault ->> 'code' = $6)
-     ORDER BY r.accepted_at, r.id
-     LIMIT $7";
 
 const CREATE: &str = "
     INSERT INTO replay_plans (id, namespace_id, flow, release, state, per_second, actor, reason, due_at)
@@ -58,7 +45,7 @@ const ADD: &str = "
 const FORGET: &str = "
     DELETE FROM replay_plans
      WHERE id IN (SELECT id FROM replay_plans
-                   WHERE namespace_id = $1 AND created_at < moment() - interval '90 days'
+                   WHERE namespace_id = $1 AND created_at < (SELECT moment()) - interval '90 days'
                      AND state IN ('planned', 'stopped', 'done')
                    ORDER BY created_at LIMIT 10)";
 
@@ -66,7 +53,7 @@ const TAKE: &str = "
     UPDATE replay_plans
        SET due_at = moment() + make_interval(secs => $1)
      WHERE id = (SELECT id FROM replay_plans
-                  WHERE state IN ('previewing', 'running') AND due_at <= moment()
+                  WHERE state IN ('previewing', 'running') AND due_at <= (SELECT moment())
                   ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED)
  RETURNING id, namespace_id, release, state, per_second, actor, reason";
 
@@ -102,47 +89,8 @@ const CHANGE: &str = "
      WHERE id = $1 AND namespace_id = $2 AND state = ANY ($4::text[])";
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    CANDIDATES, CREATE, ADD, FORGET, TAKE, LEFT, NOTE, POSTPONE, RETURN, CHANGE,
+    CREATE, ADD, FORGET, TAKE, LEFT, NOTE, POSTPONE, RETURN, CHANGE,
 ];
-
-/// Which runs a plan is about.
-#[derive(Clone, Debug)]
-pub struct ReplayRange<'a> {
-    /// The flow.
-    pub flow: &'a str,
-    /// The states of runs.
-    pub states: Vec<&'a str>,
-    /// Accepted at this time or later.
-    pub since: Option<Timestamp>,
-    /// Accepted before this time.
-    pub until: Option<Timestamp>,
-    /// Failed with this code.
-    pub code: Option<&'a str>,
-}
-
-/// Lists the last runs of their keys in a range, the oldest first: one more than a plan may have,
-/// where there are that many.
-pub async fn list_candidates(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    range: &ReplayRange<'_>,
-) -> Result<Vec<RunId>, ReadError> {
-    let limit = RUNS_MAX + 1;
-    let values: [&(dyn ToSql + Sync); 7] = [
-        &namespace_id,
-        &range.flow,
-        &range.states,
-        &range.since,
-        &range.until,
-        &range.code,
-        &limit,
-    ];
-    let rows = cell.reader().await?.query(CANDIDATES, &values).await?;
-    Ok(rows
-        .iter()
-        .map(|row| RunId::from_uuid(row.get(0)))
-        .collect())
-}
 
 /// A plan to make.
 #[derive(Clone, Debug)]

@@ -37,7 +37,7 @@ const LIST: &str = "
 const LIST_EXPIRED: &str = "
     SELECT namespace_id, digest, moment()
       FROM resources
-     WHERE expires_at <= moment()
+     WHERE expires_at <= (SELECT moment())
      ORDER BY expires_at
      LIMIT $1";
 

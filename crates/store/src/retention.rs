@@ -46,13 +46,13 @@ const FORGET: &str = "/* commits alone: forget keys */
 
 const COMMANDS: &str = "
     DELETE FROM commands
-     WHERE id IN (SELECT id FROM commands WHERE begun_at < moment() - interval '1 day'
+     WHERE id IN (SELECT id FROM commands WHERE begun_at < (SELECT moment()) - interval '1 day'
                    ORDER BY begun_at LIMIT $1)";
 
 const ENTRIES: &str = "
     DELETE FROM kv
      WHERE (slot, namespace_id, entry) IN
-           (SELECT slot, namespace_id, entry FROM kv WHERE expires_at < moment()
+           (SELECT slot, namespace_id, entry FROM kv WHERE expires_at < (SELECT moment())
              ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)";
 
 pub(crate) const STATEMENTS: &[&str] = &[FORGET, COMMANDS, ENTRIES];

@@ -37,7 +37,7 @@ const CANDIDATES: &str = "
 const FORGET: &str = "
     DELETE FROM run_jobs
      WHERE id IN (SELECT id FROM run_jobs
-                   WHERE namespace_id = $1 AND created_at < moment() - interval '90 days'
+                   WHERE namespace_id = $1 AND created_at < (SELECT moment()) - interval '90 days'
                      AND state = 'done'
                    ORDER BY created_at LIMIT 10)";
 
@@ -53,7 +53,7 @@ const TAKE: &str = "
     UPDATE run_jobs
        SET due_at = moment() + make_interval(secs => $1)
      WHERE id = (SELECT id FROM run_jobs
-                  WHERE state = 'running' AND due_at <= moment()
+                  WHERE state = 'running' AND due_at <= (SELECT moment())
                   ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED)
  RETURNING id, namespace_id, verb, actor, reason";
 
@@ -79,7 +79,10 @@ const RETURN: &str = "
            due_at = moment() + make_interval(secs => $2)
      WHERE j.id = $1 AND j.state = 'running'";
 
-const LIST: &str = "
+macro_rules! counted {
+    ($condition:literal) => {
+        concat!(
+            "
     SELECT j.id, j.flow, j.verb, j.state, j.digest, j.actor, j.reason, j.created_at,
            i.runs, i.done, i.refused
       FROM run_jobs j
@@ -87,9 +90,18 @@ const LIST: &str = "
            SELECT count(*) AS runs, count(*) FILTER (WHERE state = 'done') AS done,
                   count(*) FILTER (WHERE state = 'refused') AS refused
              FROM run_job_items WHERE job_id = j.id) AS i
-     WHERE j.namespace_id = $1 AND ($2::uuid IS NULL OR j.id = $2)
+     WHERE j.namespace_id = $1",
+            $condition
+        )
+    };
+}
+
+const LIST: &str = counted!(
+    "
      ORDER BY j.created_at DESC
-     LIMIT 100";
+     LIMIT 100"
+);
+const FIND: &str = counted!(" AND j.id = $2");
 
 const REFUSED: &str = "
     SELECT run_id, code, note FROM run_job_items
@@ -98,7 +110,7 @@ const REFUSED: &str = "
      LIMIT 100";
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    CANDIDATES, FORGET, CREATE, ADD, TAKE, LEFT, NOTE, POSTPONE, RETURN, LIST, REFUSED,
+    CANDIDATES, FORGET, CREATE, ADD, TAKE, LEFT, NOTE, POSTPONE, RETURN, LIST, FIND, REFUSED,
 ];
 
 /// What is done to runs together.
@@ -341,9 +353,11 @@ pub async fn list(
     namespace_id: i32,
     job: Option<RunJobId>,
 ) -> Result<Vec<JobView>, ReadError> {
-    let job = job.map(|job| *job.as_uuid());
     let client = cell.reader().await?;
-    let rows = client.query(LIST, &[&namespace_id, &job]).await?;
+    let rows = match job {
+        Some(job) => client.query(FIND, &[&namespace_id, job.as_uuid()]).await?,
+        None => client.query(LIST, &[&namespace_id]).await?,
+    };
     let read = |row: &Row| JobView {
         id: RunJobId::from_uuid(row.get(0)),
         flow: row.get(1),

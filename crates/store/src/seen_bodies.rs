@@ -31,7 +31,7 @@ const REMEMBER: &str = "
 const FORGET: &str = "
     DELETE FROM seen_bodies
      WHERE (namespace_id, flow, digest) IN
-           (SELECT namespace_id, flow, digest FROM seen_bodies WHERE expires_at < moment()
+           (SELECT namespace_id, flow, digest FROM seen_bodies WHERE expires_at < (SELECT moment())
              ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)";
 
 pub(crate) const STATEMENTS: &[&str] = &[REMEMBER, FORGET];

@@ -60,17 +60,17 @@ const END: &str = "DELETE FROM sign_ins WHERE digest = $1";
 
 const FORGET_CODES: &str = "
     DELETE FROM sign_in_codes
-     WHERE digest IN (SELECT digest FROM sign_in_codes WHERE expires_at < moment()
+     WHERE digest IN (SELECT digest FROM sign_in_codes WHERE expires_at < (SELECT moment())
                        ORDER BY expires_at LIMIT $1)";
 
 const FORGET_LOGOUTS: &str = "
     DELETE FROM logout_tokens
-     WHERE digest IN (SELECT digest FROM logout_tokens WHERE expires_at < moment()
+     WHERE digest IN (SELECT digest FROM logout_tokens WHERE expires_at < (SELECT moment())
                        ORDER BY expires_at LIMIT $1)";
 
 const FORGET: &str = "
     DELETE FROM sign_ins
-     WHERE digest IN (SELECT digest FROM sign_ins WHERE expires_at < moment()
+     WHERE digest IN (SELECT digest FROM sign_ins WHERE expires_at < (SELECT moment())
                        ORDER BY expires_at LIMIT $1)";
 
 pub(crate) const STATEMENTS: &[&str] = &[

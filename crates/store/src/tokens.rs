@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
+use crate::listed::NEWEST;
 use crate::namespaces;
 
 /// Who makes and revokes tokens with access to the database itself, for the record.
@@ -55,15 +56,24 @@ const VIEW: &str = "
       FROM tokens
      WHERE namespace_id = $1 AND id = $2 AND kind = 'api'";
 
-const LIST: &str = "
+macro_rules! listed {
+    ($condition:literal) => {
+        concat!(
+            "
     SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
            revoked_at IS NULL AND expires_at > moment(), role, last_used_at
       FROM tokens
-     WHERE namespace_id = $1 AND kind = 'api'
-       AND ($2 OR (revoked_at IS NULL AND expires_at > moment()))
-       AND ($3::timestamptz IS NULL OR (created_at, id) < ($3, $4::uuid))
+     WHERE namespace_id = $1 AND kind = 'api' AND (created_at, id) < ($2, $3)",
+            $condition,
+            "
      ORDER BY created_at DESC, id DESC
-     LIMIT $5";
+     LIMIT $4"
+        )
+    };
+}
+
+const ALL: &str = listed!("");
+const WORKING: &str = listed!(" AND revoked_at IS NULL AND expires_at > moment()");
 
 /// Once a minute for each token, however many servers and requests there are.
 const NOTE_USE: &str = "
@@ -77,7 +87,7 @@ const COUNT: &str = "
      WHERE revoked_at IS NULL AND expires_at > moment() AND kind = 'api'";
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    INSERT, MAKE, REVOKE, LAPSE, FIND, VIEW, LIST, NOTE_USE, EXISTS, COUNT,
+    INSERT, MAKE, REVOKE, LAPSE, FIND, VIEW, ALL, WORKING, NOTE_USE, EXISTS, COUNT,
 ];
 
 /// A token to be stored.
@@ -304,12 +314,12 @@ pub async fn list(
     before: Option<(Timestamp, TokenId)>,
     limit: u16,
 ) -> Result<Vec<TokenView>, ReadError> {
-    let at = before.map(|(at, _)| at);
-    let id = before.map(|(_, id)| *id.as_uuid());
+    let (at, id) = before.map_or(NEWEST, |(at, id)| (at, *id.as_uuid()));
     let limit = i64::from(limit);
+    let text = if all { ALL } else { WORKING };
     let client = cell.reader().await?;
     let rows = client
-        .query(LIST, &[&namespace_id, &all, &at, &id, &limit])
+        .query(text, &[&namespace_id, &at, &id, &limit])
         .await?;
     Ok(rows.iter().map(view).collect())
 }

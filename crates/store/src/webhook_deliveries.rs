@@ -103,7 +103,7 @@ const FORGET: &str = "
     DELETE FROM webhook_deliveries
      WHERE (event_id, subscription) IN (
            SELECT event_id, subscription FROM webhook_deliveries
-            WHERE state <> 'due' AND settled_at < moment() - interval '30 days' LIMIT 5000)";
+            WHERE state <> 'due' AND settled_at < (SELECT moment()) - interval '30 days' LIMIT 5000)";
 
 pub(crate) const STATEMENTS: &[&str] = &[
     INSERT,

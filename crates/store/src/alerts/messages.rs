@@ -91,13 +91,13 @@ const FORGET_MESSAGES: &str = "
     DELETE FROM alert_messages
      WHERE id IN (SELECT id FROM alert_messages
                    WHERE state IN ('done', 'failed', 'in_doubt')
-                     AND settled_at < moment() - interval '30 days' LIMIT 5000)";
+                     AND settled_at < (SELECT moment()) - interval '30 days' LIMIT 5000)";
 
 const FORGET_GROUPS: &str = "
     DELETE FROM alert_groups
      WHERE (namespace_id, kind, flow, connection, step) IN (
            SELECT namespace_id, kind, flow, connection, step FROM alert_groups
-            WHERE last_at < moment() - interval '30 days'
+            WHERE last_at < (SELECT moment()) - interval '30 days'
               AND (quiet_until IS NULL OR quiet_until < moment())
             ORDER BY last_at LIMIT 5000 FOR UPDATE SKIP LOCKED)";
 

@@ -51,7 +51,7 @@ const OPEN_OF_RUN: &str =
 
 const FIND: &str = select!(
     "
-     WHERE a.id = $1 AND ($2::int4 IS NULL OR a.namespace_id = $2)"
+     WHERE a.id = $1"
 );
 
 pub(crate) const STATEMENTS: &[&str] = &[ALL, OPEN, ALL_OF_RUN, OPEN_OF_RUN, FIND];
@@ -162,10 +162,10 @@ async fn find_in(
 ) -> Result<Option<ApprovalView>, ReadError> {
     let client = cell.reader().await?;
     let statement = client.prepare_cached(FIND).await?;
-    let row = client
-        .query_opt(&statement, &[wait.as_uuid(), &namespace_id])
-        .await?;
-    Ok(row.as_ref().map(read_view))
+    let row = client.query_opt(&statement, &[wait.as_uuid()]).await?;
+    let found = row.as_ref().map(read_view);
+    // What belongs to another namespace is not there.
+    Ok(found.filter(|it| namespace_id.is_none_or(|of| it.namespace_id == of)))
 }
 
 fn read_view(row: &Row) -> ApprovalView {

@@ -24,15 +24,37 @@ pub(super) const STEPS: &str = "
      WHERE parent_id = $1
      GROUP BY step ORDER BY min(ended_at), step";
 
-pub(super) const LIST: &str = "
+/// The page first: of a hundred thousand items only those that are shown have their run read.
+macro_rules! listed {
+    ($condition:literal) => {
+        concat!(
+            "
+    WITH page AS MATERIALIZED (
+        SELECT p.step, p.index, p.key, p.run_id, p.state
+          FROM child_runs p
+         WHERE p.parent_id = $1 AND (p.step, p.index) > ($2, $3)",
+            $condition,
+            "
+         ORDER BY p.step, p.index
+         LIMIT $4)
     SELECT p.step, p.index, p.key, p.run_id, p.state::text, r.state::text, r.result, r.fault
-      FROM child_runs p
+      FROM page p
       LEFT JOIN runs r ON r.id = p.run_id
-     WHERE p.parent_id = $1 AND ($2::text IS NULL OR p.step = $2)
-       AND ($3::text IS NULL OR p.state = $3::child_state)
-       AND ($4::text IS NULL OR (p.step, p.index) > ($4, $5::int4))
-     ORDER BY p.step, p.index
-     LIMIT $6";
+     ORDER BY p.step, p.index"
+        )
+    };
+}
+
+pub(super) const ALL: &str = listed!("");
+pub(super) const OF_STEP: &str = listed!(" AND p.step = $5");
+pub(super) const SUCCEEDED: &str = listed!(" AND p.state = 'succeeded'");
+pub(super) const SUCCEEDED_OF_STEP: &str = listed!(" AND p.step = $5 AND p.state = 'succeeded'");
+
+/// By the index of those that did not succeed: few, once a list is through.
+pub(super) const LEFT: &str =
+    listed!(" AND p.state <> 'succeeded' AND p.state = $5::text::child_state");
+pub(super) const LEFT_OF_STEP: &str =
+    listed!(" AND p.step = $5 AND p.state <> 'succeeded' AND p.state = $6::text::child_state");
 
 pub(super) const FIRST_SUCCEEDED: &str = "
     SELECT p.step, p.index, p.key, p.run_id, p.state::text, r.state::text, r.result, r.fault
@@ -139,16 +161,23 @@ pub async fn list(
     limit: i64,
 ) -> Result<Vec<ChildRunView>, ReadError> {
     let ChildRunFilter { step, state, after } = filter;
-    let (after_step, after_index) = after.unzip();
-    let values: [&(dyn ToSql + Sync); 6] = [
-        parent.as_uuid(),
-        &step,
-        &state,
-        &after_step,
-        &after_index,
-        &limit,
-    ];
-    let rows = cell.reader().await?.query(LIST, &values).await?;
+    let (after_step, after_index) = after.unwrap_or(("", -1));
+    let mut values: Vec<&(dyn ToSql + Sync)> =
+        vec![parent.as_uuid(), &after_step, &after_index, &limit];
+    if let Some(step) = &step {
+        values.push(step);
+    }
+    let text = match (&step, &state) {
+        (None, None) => ALL,
+        (Some(_), None) => OF_STEP,
+        (None, Some("succeeded")) => SUCCEEDED,
+        (Some(_), Some("succeeded")) => SUCCEEDED_OF_STEP,
+        (step, Some(state)) => {
+            values.push(state);
+            step.map_or(LEFT, |_| LEFT_OF_STEP)
+        }
+    };
+    let rows = cell.reader().await?.query(text, &values).await?;
     Ok(rows.iter().map(read_view).collect())
 }
 

@@ -10,24 +10,28 @@ use super::held::{self, DecisionView, HeldArrival};
 use crate::cell::{EveryCell, ReadError, SlotCell};
 
 /// The duplicates of a namespace that a condition names, with their payloads where those are asked
-/// for.
+/// for. The page first: only its runs are looked up.
 macro_rules! listed {
     ($condition:literal) => {
         concat!(
             "
+    WITH page AS MATERIALIZED (
+        SELECT d.*
+          FROM duplicates d
+         WHERE d.namespace_id = $1
+           AND (d.last_at, d.subject, d.fingerprint, d.stopped_by) < ($2, $3, $4, $5)",
+            $condition,
+            "
+         ORDER BY d.last_at DESC, d.subject DESC, d.fingerprint DESC, d.stopped_by DESC
+         LIMIT $6)
     SELECT d.subject, d.stopped_by, d.fingerprint, d.run_id, d.verdict, d.count, d.first_at, d.last_at,
            CASE WHEN $7 THEN d.payload END, r.key, f.name, d.arrival, d.decision, d.decision_key, d.decided_at,
            d.decided_by, d.decided_run
-      FROM duplicates d
+      FROM page d
       LEFT JOIN runs r ON r.id = d.run_id
       LEFT JOIN releases l ON l.id = r.release_id
       LEFT JOIN flows f ON f.id = l.flow_id
-     WHERE d.namespace_id = $1
-       AND (d.last_at, d.subject, d.fingerprint, d.stopped_by) < ($2, $3, $4, $5)",
-            $condition,
-            "
-     ORDER BY d.last_at DESC, d.subject DESC, d.fingerprint DESC, d.stopped_by DESC
-     LIMIT $6"
+     ORDER BY d.last_at DESC, d.subject DESC, d.fingerprint DESC, d.stopped_by DESC"
         )
     };
 }
@@ -43,7 +47,7 @@ const HELD: &str = listed!(
 const HELD_OF_FLOW: &str = listed!(
     "
        AND d.verdict = 'held' AND (d.decision IS NULL OR (d.decision = 'new_key' AND d.decided_run IS NULL))
-       AND f.name = $8"
+       AND d.arrival ->> 'flow' = $8"
 );
 
 pub(super) const STATEMENTS: &[&str] = &[ALL, OF_RUN, HELD, HELD_OF_FLOW];

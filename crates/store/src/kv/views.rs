@@ -9,20 +9,14 @@ use tokio_postgres::types::{Json, ToSql};
 use super::{column, slot};
 use crate::cell::{EveryCell, ReadError, SlotCell};
 
-/// Slot by slot, so that a page costs what it reads and no second index is kept for it. The rows come
-/// in the order of the slots, because a lateral join reads its left side in order. Entries that are not
-/// wanted are returned too: a page ends after so many entries, whatever they are called.
+/// In the order of the primary key, which needs no second index. Entries that are not wanted are
+/// returned too: a page ends after so many entries, whatever they are called.
 const LIST: &str = "
-    SELECT s.slot, k.entry, k.version, k.expires_at,
-           starts_with(k.entry, $4) AND (k.expires_at IS NULL OR k.expires_at > moment())
-      FROM generate_series($1::int4, 4095) AS s (slot)
-     CROSS JOIN LATERAL (
-        SELECT kv.entry, kv.version, kv.expires_at
-          FROM kv
-         WHERE kv.slot = s.slot::int2 AND kv.namespace_id = $2
-           AND (s.slot > $1 OR kv.entry > $3)
-         ORDER BY kv.entry
-         LIMIT $5) AS k
+    SELECT slot::int4, entry, version, expires_at,
+           starts_with(entry, $4) AND (expires_at IS NULL OR expires_at > (SELECT moment()))
+      FROM kv
+     WHERE namespace_id = $2 AND (slot, entry) > ($1::int4::int2, $3)
+     ORDER BY slot, entry
      LIMIT $5";
 
 const FIND: &str = "
@@ -33,7 +27,7 @@ const FIND: &str = "
 pub(super) const STATEMENTS: &[&str] = &[LIST, FIND];
 
 /// How many entries one read of a list looks at.
-const LOOK_MAX: i64 = 2_000;
+const LOOK_MAX: i64 = 1_000;
 
 /// An entry.
 #[derive(Clone, Debug, PartialEq)]

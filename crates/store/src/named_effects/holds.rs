@@ -20,7 +20,7 @@ const LIST: &str = "
     SELECT id, token, holder_run, heartbeat_at
       FROM named_effects
      WHERE state = 'pending' AND holder_run IS NOT NULL
-       AND heartbeat_at < moment() - interval '1 minute' AND (heartbeat_at, id) > ($1, $2)
+       AND heartbeat_at < (SELECT moment()) - interval '1 minute' AND (heartbeat_at, id) > ($1, $2)
      ORDER BY heartbeat_at, id
      LIMIT $3";
 

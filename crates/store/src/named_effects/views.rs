@@ -4,8 +4,7 @@ use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use semel_model::named_effect::OnDoubt;
 use semel_model::{
-    EffectId, EffectName, EffectScope, Fingerprint, Key, NamedEffectId, NamedEffectState, RunId,
-    Span,
+    EffectId, EffectName, EffectScope, Fingerprint, NamedEffectId, NamedEffectState, RunId, Span,
 };
 use serde_json::Value;
 use tokio_postgres::Row;
@@ -14,7 +13,7 @@ use uuid::Uuid;
 
 use super::upkeep::LEASE_LOST;
 use super::{EffectAction, RETRY_AFTER_LEASE};
-use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::cell::{ReadError, SlotCell};
 
 /// What is expired is absent, and a lost lease is a doubt, also before the service has seen it.
 const READ: &str = "
@@ -32,56 +31,7 @@ const READ: &str = "
      ORDER BY n.id
      LIMIT 2";
 
-/// Of a namespace, without results, of which a page could hold more than there is memory.
-macro_rules! without_results {
-    () => {
-        "
-    SELECT n.id, n.scope, n.key, n.generation,
-           CASE WHEN n.lease_until <= moment() THEN 'in_doubt' ELSE n.state::text END,
-           n.kind, n.destination, n.method, n.fingerprint, n.token,
-           n.holder_name, n.holder_run, n.holder_step, n.holder_item, n.holder_generation,
-           n.on_doubt, n.lease_ms, n.lease_until, n.heartbeat_at, n.begun_at,
-           n.settled_at, n.settled_by, n.expires_at, NULL::json, n.external_id, n.fault, n.note,
-           n.keep_ms, n.status, n.holder
-      FROM named_effects n
-     WHERE n.namespace_id = $1"
-    };
-}
-
-macro_rules! list {
-    ($states:literal) => {
-        concat!(
-            without_results!(),
-            "
-       AND ($2::text IS NULL OR n.scope = $2)
-       AND ($3::text IS NULL
-            OR CASE WHEN n.lease_until <= moment() THEN 'in_doubt' ELSE n.state::text END = $3)
-       AND ",
-            $states,
-            " AND (n.expires_at IS NULL OR n.expires_at > moment())
-       AND (n.begun_at, n.id) < ($4, $5)
-     ORDER BY n.begun_at DESC, n.id DESC
-     LIMIT $6"
-        )
-    };
-}
-
-const LIST: &str = list!("n.state <> 'absent'");
-
-/// Those that are not settled, by an index of them alone: few, however many are done.
-const LIST_OPEN: &str = list!("n.state IN ('pending', 'in_doubt')");
-
-/// Of every scope.
-const LIST_OF_KEY: &str = concat!(
-    without_results!(),
-    "
-       AND n.key = $2 AND n.state <> 'absent'
-       AND (n.expires_at IS NULL OR n.expires_at > moment())
-     ORDER BY n.begun_at DESC, n.id DESC
-     LIMIT $3"
-);
-
-pub(crate) const STATEMENTS: &[&str] = &[READ, LIST, LIST_OPEN, LIST_OF_KEY];
+pub(crate) const STATEMENTS: &[&str] = &[READ];
 
 /// The latest holder of a named effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,15 +130,6 @@ impl NamedEffectView {
     }
 }
 
-/// Which named effects to list.
-#[derive(Clone, Debug, Default)]
-pub struct NamedEffectFilter {
-    /// Only of this scope.
-    pub scope: Option<EffectScope>,
-    /// Only in this state.
-    pub state: Option<NamedEffectState>,
-}
-
 /// Looks a named effect up; nothing where it is absent or expired.
 pub async fn find(
     cell: SlotCell<'_>,
@@ -224,43 +165,8 @@ pub(super) async fn read(
     Ok(rows.first().and_then(read_view))
 }
 
-/// Lists named effects without their results, the latest begun first, from where the page before
-/// ended.
-pub async fn list(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    filter: &NamedEffectFilter,
-    after: Option<(Timestamp, Uuid)>,
-    limit: u16,
-) -> Result<Vec<NamedEffectView>, ReadError> {
-    let scope = filter.scope.as_ref().map(ToString::to_string);
-    let state = filter.state.map(NamedEffectState::as_str);
-    let (at, id) = after.unwrap_or((Timestamp::MAX, Uuid::max()));
-    let limit = i64::from(limit);
-    let values: [&(dyn ToSql + Sync); 6] = [&namespace_id, &scope, &state, &at, &id, &limit];
-    let text = match filter.state {
-        Some(NamedEffectState::Pending | NamedEffectState::InDoubt) => LIST_OPEN,
-        Some(NamedEffectState::Done | NamedEffectState::Failed) | None => LIST,
-    };
-    let rows = cell.reader().await?.query(text, &values).await?;
-    Ok(rows.iter().filter_map(read_view).collect())
-}
-
-/// Lists the named effects of all scopes whose key this is, without their results, the latest begun
-/// first.
-pub async fn list_of_key(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    key: &Key,
-    limit: u16,
-) -> Result<Vec<NamedEffectView>, ReadError> {
-    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &key.as_bytes(), &i64::from(limit)];
-    let rows = cell.reader().await?.query(LIST_OF_KEY, &values).await?;
-    Ok(rows.iter().filter_map(read_view).collect())
-}
-
 /// Nothing where the row is absent.
-fn read_view(row: &Row) -> Option<NamedEffectView> {
+pub(super) fn read_view(row: &Row) -> Option<NamedEffectView> {
     let state: NamedEffectState = row.get::<_, &str>(4).parse().ok()?;
     let json = |index: usize| row.get::<_, Option<Json<Value>>>(index).map(|Json(it)| it);
     Some(NamedEffectView {

@@ -7,12 +7,13 @@ use tokio_postgres::types::ToSql;
 
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
+use crate::listed::NEWEST;
 
 const LIST: &str = "
     SELECT id, name, issuer, subject, role, rights, groups, created_at, last_used_at, revoked_at
       FROM tokens
      WHERE namespace_id = $1 AND kind = 'person'
-       AND ($2::timestamptz IS NULL OR (created_at, id) < ($2, $3::uuid))
+       AND (created_at, id) < ($2, $3)
      ORDER BY created_at DESC, id DESC
      LIMIT $4";
 
@@ -64,8 +65,7 @@ pub async fn list(
     before: Option<(Timestamp, TokenId)>,
     limit: u16,
 ) -> Result<Vec<PersonView>, ReadError> {
-    let at = before.map(|(at, _)| at);
-    let id = before.map(|(_, id)| *id.as_uuid());
+    let (at, id) = before.map_or(NEWEST, |(at, id)| (at, *id.as_uuid()));
     let limit = i64::from(limit);
     let client = cell.reader().await?;
     let rows = client

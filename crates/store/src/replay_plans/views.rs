@@ -8,7 +8,10 @@ use uuid::Uuid;
 
 use crate::cell::{HomeCell, ReadError};
 
-const LIST: &str = "
+macro_rules! counted {
+    ($condition:literal) => {
+        concat!(
+            "
     SELECT p.id, p.flow, p.release, p.state, p.per_second, p.actor, p.reason, p.created_at,
            i.runs, i.previewed, i.replayed, i.refused
       FROM replay_plans p
@@ -17,9 +20,18 @@ const LIST: &str = "
                   count(*) FILTER (WHERE state = 'replayed') AS replayed,
                   count(*) FILTER (WHERE state = 'refused') AS refused
              FROM replay_items WHERE plan_id = p.id) AS i
-     WHERE p.namespace_id = $1 AND ($2::uuid IS NULL OR p.id = $2)
+     WHERE p.namespace_id = $1",
+            $condition
+        )
+    };
+}
+
+const LIST: &str = counted!(
+    "
      ORDER BY p.created_at DESC
-     LIMIT $3";
+     LIMIT $2"
+);
+const FIND: &str = counted!(" AND p.id = $2");
 
 const SUMMARIES: &str = "
     SELECT summary, code, count(*)
@@ -29,14 +41,25 @@ const SUMMARIES: &str = "
      ORDER BY count(*) DESC, summary, code
      LIMIT 100";
 
-const ITEMS: &str = "
+macro_rules! items {
+    ($condition:literal) => {
+        concat!(
+            "
     SELECT run_id, state, summary, next_run, code, note
       FROM replay_items
-     WHERE plan_id = $1 AND ($2::text IS NULL OR state = $2) AND ($3::uuid IS NULL OR run_id > $3)
+     WHERE plan_id = $1 AND run_id > $2",
+            $condition,
+            "
      ORDER BY run_id
-     LIMIT $4";
+     LIMIT $3"
+        )
+    };
+}
 
-pub(crate) const STATEMENTS: &[&str] = &[LIST, SUMMARIES, ITEMS];
+const ITEMS: &str = items!("");
+const ITEMS_IN_STATE: &str = items!(" AND state = $4");
+
+pub(crate) const STATEMENTS: &[&str] = &[LIST, FIND, SUMMARIES, ITEMS, ITEMS_IN_STATE];
 
 /// A plan as the API shows it.
 #[derive(Clone, Debug)]
@@ -110,7 +133,10 @@ pub async fn list(
     namespace_id: i32,
     limit: u16,
 ) -> Result<Vec<PlanView>, ReadError> {
-    read(cell, namespace_id, None, limit).await
+    let limit = i64::from(limit);
+    let client = cell.reader().await?;
+    let rows = client.query(LIST, &[&namespace_id, &limit]).await?;
+    Ok(rows.iter().map(read_plan).collect())
 }
 
 /// Looks one plan up.
@@ -119,19 +145,10 @@ pub async fn find(
     namespace_id: i32,
     plan: ReplayPlanId,
 ) -> Result<Option<PlanView>, ReadError> {
-    Ok(read(cell, namespace_id, Some(plan), 1).await?.pop())
-}
-
-async fn read(
-    cell: HomeCell<'_>,
-    namespace_id: i32,
-    plan: Option<ReplayPlanId>,
-    limit: u16,
-) -> Result<Vec<PlanView>, ReadError> {
-    let (plan, limit) = (plan.map(|plan| *plan.as_uuid()), i64::from(limit));
-    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &plan, &limit];
-    let rows = cell.reader().await?.query(LIST, &values).await?;
-    Ok(rows.iter().map(read_plan).collect())
+    let client = cell.reader().await?;
+    let values: [&(dyn ToSql + Sync); 2] = [&namespace_id, plan.as_uuid()];
+    let row = client.query_opt(FIND, &values).await?;
+    Ok(row.as_ref().map(read_plan))
 }
 
 fn read_plan(row: &Row) -> PlanView {
@@ -173,9 +190,18 @@ pub async fn list_items(
     filter: ItemFilter<'_>,
     limit: u16,
 ) -> Result<Vec<PlanItemView>, ReadError> {
-    let (after, limit) = (filter.after.map(|run| *run.as_uuid()), i64::from(limit));
-    let values: [&(dyn ToSql + Sync); 4] = [plan.as_uuid(), &filter.state, &after, &limit];
-    let rows = cell.reader().await?.query(ITEMS, &values).await?;
+    // Before every run, where a list begins.
+    let after = filter.after.map_or(Uuid::nil(), |run| *run.as_uuid());
+    let limit = i64::from(limit);
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![plan.as_uuid(), &after, &limit];
+    let text = match &filter.state {
+        Some(state) => {
+            values.push(state);
+            ITEMS_IN_STATE
+        }
+        None => ITEMS,
+    };
+    let rows = cell.reader().await?.query(text, &values).await?;
     let read = |row: &Row| PlanItemView {
         run: RunId::from_uuid(row.get(0)),
         state: row.get(1),

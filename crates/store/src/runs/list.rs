@@ -34,7 +34,7 @@ macro_rules! listed {
     };
 }
 
-/// The runs that pass of those that were scanned.
+/// The runs that pass of those that were scanned: chosen first, so that only those of the page are read.
 macro_rules! passing {
     () => {
         "
@@ -42,12 +42,14 @@ macro_rules! passing {
                     q.holder IS NOT NULL AS held, r.accepted_at, r.ended_at, r.result, r.fault,
                     nullif(q.due_at, 'infinity') AS due_at, r.partition_date,
                     coalesce(q.cancel, false) AS cancel, r.parent_id
-               FROM scanned s
+               FROM (SELECT id, at FROM scanned
+                      WHERE state = $5::text::run_state
+                      ORDER BY at DESC, id DESC
+                      LIMIT $4) AS s
                JOIN runs r ON r.id = s.id
                JOIN releases l ON l.id = r.release_id
                JOIN flows f ON f.id = l.flow_id
-               LEFT JOIN queue q ON q.run_id = r.id
-              WHERE s.state = $5::text::run_state"
+               LEFT JOIN queue q ON q.run_id = r.id"
     };
 }
 
@@ -93,23 +95,32 @@ const OF_FLOW: &str = listed!(
 
 /// A run in doubt has one effect in doubt, at which it stands; an effect may be in doubt while its run
 /// is not stopped.
-const STOPPED: &str = listed!(
+const STOPPED: &str = searched!(
     "
-        SELECT a.run_id AS id, a.accepted_at
-          FROM attention a
-          JOIN runs r ON r.id = a.run_id
-         WHERE a.namespace_id = $1 AND a.kind = $5::text::attention_kind
-           AND (a.accepted_at, a.run_id) < ($2, $3) AND r.state = $6::text::run_state"
+        SELECT a.run_id AS id, a.accepted_at AS at, r.state
+          FROM (SELECT a.run_id, a.accepted_at
+                  FROM attention a
+                 WHERE a.namespace_id = $1 AND a.kind = $7::text::attention_kind
+                   AND (a.accepted_at, a.run_id) < ($2, $3)
+                 ORDER BY a.accepted_at DESC, a.run_id DESC
+                 LIMIT $6) AS a
+          JOIN runs r ON r.id = a.run_id",
+    passing!(),
+    "$4"
 );
 
-const STOPPED_OF_FLOW: &str = listed!(
+const STOPPED_OF_FLOW: &str = searched!(
     "
-        SELECT a.run_id AS id, a.accepted_at
-          FROM attention a
-          JOIN runs r ON r.id = a.run_id
-         WHERE a.namespace_id = $1 AND a.kind = $5::text::attention_kind
-           AND (a.accepted_at, a.run_id) < ($2, $3) AND r.state = $6::text::run_state
-           AND a.flow_id = (SELECT f.id FROM flows f WHERE f.namespace_id = $1 AND f.name = $7)"
+        SELECT a.run_id AS id, a.accepted_at AS at, r.state
+          FROM (SELECT a.run_id, a.accepted_at
+                  FROM attention a
+                 WHERE a.flow_id = (SELECT f.id FROM flows f WHERE f.namespace_id = $1 AND f.name = $8)
+                   AND a.kind = $7::text::attention_kind AND (a.accepted_at, a.run_id) < ($2, $3)
+                 ORDER BY a.accepted_at DESC, a.run_id DESC
+                 LIMIT $6) AS a
+          JOIN runs r ON r.id = a.run_id",
+    passing!(),
+    "$4"
 );
 
 const SEARCH: &str = searched!(
@@ -151,8 +162,11 @@ pub(crate) const STATEMENTS: &[&str] = &[
     SEARCH_OF_FLOW,
 ];
 
+/// How many stopped effects and runs one statement looks at: each is a run to look up.
+const SEARCH_OF_STOPPED_MAX: i64 = 250;
+
 /// How many runs of each release one statement looks at.
-const SEARCH_OF_RELEASE_MAX: i64 = 1_000;
+const SEARCH_OF_RELEASE_MAX: i64 = 600;
 
 /// Which runs to list.
 #[derive(Clone, Debug, Default)]
@@ -178,16 +192,17 @@ pub async fn list(
         None => (None, ""),
         Some(state) => (kind_of(state), state.as_str()),
     };
-    let search = match filter.flow {
-        Some(_) => SEARCH_OF_RELEASE_MAX,
-        None => SEARCH_MAX,
+    let search = match (&kind, &filter.flow) {
+        (Some(_), _) => SEARCH_OF_STOPPED_MAX,
+        (None, Some(_)) => SEARCH_OF_RELEASE_MAX,
+        (None, None) => SEARCH_MAX,
     };
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &at, &id, &most];
     let text = match (&kind, filter.state, &filter.flow) {
         (_, None, None) => ALL,
         (_, None, Some(_)) => OF_FLOW,
         (Some(kind), Some(_), flow) => {
-            values.extend([kind as &(dyn ToSql + Sync), &state]);
+            values.extend([&state as &(dyn ToSql + Sync), &search, kind]);
             flow.as_ref().map_or(STOPPED, |_| STOPPED_OF_FLOW)
         }
         (None, Some(_), flow) => {
@@ -201,8 +216,7 @@ pub async fn list(
     let client = cell.reader().await?;
     let statement = client.prepare_cached(text).await?;
     let rows = client.query(&statement, &values).await?;
-    let is_searched = filter.state.is_some() && kind.is_none();
-    Ok(match is_searched {
+    Ok(match filter.state.is_some() {
         true => Listed::read_searched(&rows, limit, search, read_view, position),
         false => Listed::read(&rows, limit, read_view, position),
     })

@@ -34,7 +34,7 @@ pub(super) const FORGET: &str = "
     DELETE FROM ticks
      WHERE (schedule_id, nominal, verdict) IN
            (SELECT schedule_id, nominal, verdict FROM ticks
-             WHERE decided_at < moment() - make_interval(secs => $1)
+             WHERE decided_at < (SELECT moment()) - make_interval(secs => $1)
              ORDER BY decided_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
 /// The most rows of ticks that one statement forgets.

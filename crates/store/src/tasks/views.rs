@@ -28,6 +28,7 @@ macro_rules! listed {
     };
 }
 
+/// Chosen first, so that only the tasks of the page are read.
 macro_rules! search {
     ($filter:literal) => {
         searched!(
@@ -42,10 +43,13 @@ macro_rules! search {
              SELECT t.id, t.run_id, t.queue, t.step, t.state::text AS state, t.attempt, t.worker,
                     t.opened_at, t.lease_until, t.until, t.ended_at, t.input::text AS input,
                     t.answer::text AS answer
-               FROM scanned s
-               JOIN tasks t ON t.id = s.id
-              WHERE s.state::text = ANY ($5)",
-                $filter
+               FROM (SELECT id, at FROM scanned
+                      WHERE state::text = ANY ($5)",
+                $filter,
+                "
+                      ORDER BY at DESC, id DESC
+                      LIMIT $4) AS s
+               JOIN tasks t ON t.id = s.id"
             ),
             "$4"
         )
@@ -59,7 +63,7 @@ const OF_RUN_AND_QUEUE: &str = listed!(
     " AND t.id BETWEEN $6 AND $7 AND t.run_id = $8 AND t.state::text = ANY ($5) AND t.queue = $9"
 );
 const SEARCH: &str = search!("");
-const SEARCH_OF_QUEUE: &str = search!(" AND s.queue = $7");
+const SEARCH_OF_QUEUE: &str = search!(" AND queue = $7");
 
 const FIND: &str = "
     SELECT t.id, t.run_id, t.queue, t.step, t.state::text, t.attempt, t.worker, t.opened_at,

@@ -41,9 +41,11 @@ const SEARCH_OPEN: &str = searched!(
     "
              SELECT w.id, w.run_id, w.step, w.state::text AS state, w.opened_at, w.until, w.ended_at,
                     w.payload
-               FROM scanned s
-               JOIN waits w ON w.id = s.id
-              WHERE s.state = 'open'",
+               FROM (SELECT id, at FROM scanned
+                      WHERE state = 'open'
+                      ORDER BY at DESC, id DESC
+                      LIMIT $4) AS s
+               JOIN waits w ON w.id = s.id",
     "$4"
 );
 

@@ -3,6 +3,7 @@
 mod accept;
 mod connections;
 mod duplicates;
+mod effects;
 mod expiry;
 mod migrations;
 mod named_effects;

@@ -97,3 +97,20 @@ async fn a_run_that_is_being_resumed_keeps_its_key() -> Result<()> {
     assert!(claims::find(world.cell.of(claim), claim).await?.is_some());
     Ok(())
 }
+
+/// `moment()` is volatile: where it is called in place, PostgreSQL calls it for every row of the index
+/// instead of looking the time up in it. Once in a sub-select it is a value.
+#[test]
+fn no_statement_that_forgets_reads_the_clock_for_every_row() {
+    let forgets = |text: &str| text.contains("DELETE FROM") && text.contains("LIMIT");
+    let in_place = |text: &str| text.contains("< moment()") || text.contains("<= moment()");
+    let statements = semel_store::statements();
+    let forgetting = statements.iter().filter(|(_, text)| forgets(text));
+    let wrong: Vec<_> = forgetting
+        .clone()
+        .filter(|(_, text)| in_place(text) && !text.contains("quiet_until < moment()"))
+        .collect();
+
+    assert!(forgetting.count() > 10, "these are not all of them");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -77,29 +77,31 @@ async fn lists_show_what_is_there_page_by_page() -> Result<()> {
     let all = NamedEffectFilter::default();
 
     let first = named_effects::list(every, NAMESPACE, &all, None, 3).await?;
-    let last = first.last().map(|view| (view.begun_at, *view.id.as_uuid()));
-    let second = named_effects::list(every, NAMESPACE, &all, last, 3).await?;
+    let second = named_effects::list(every, NAMESPACE, &all, first.next, 3).await?;
 
     let keys = |views: &[named_effects::NamedEffectView]| -> Vec<String> {
         views.iter().map(|view| view.name.key().text()).collect()
     };
-    assert_eq!(keys(&first), ["k-4", "k-3", "k-2"]);
-    assert_eq!(keys(&second), ["k-1", "k-0"]);
+    assert_eq!(keys(&first.items), ["k-4", "k-3", "k-2"]);
+    assert_eq!(keys(&second.items), ["k-1", "k-0"]);
+    assert!(second.next.is_none(), "{:?}", second.next);
     let of_state = NamedEffectFilter {
         state: Some(NamedEffectState::Done),
         scope: Some(EffectScope::Shared),
     };
     let done = named_effects::list(every, NAMESPACE, &of_state, None, 9).await?;
-    assert!(done.len() == 2 && done.iter().all(|view| view.result.is_none()));
+    assert_eq!(keys(&done.items), ["k-4", "k-3"]);
+    assert!(done.items.iter().all(|view| view.result.is_none()));
     let of_state = NamedEffectFilter {
         state: Some(NamedEffectState::Pending),
         scope: None,
     };
     let open = named_effects::list(every, NAMESPACE, &of_state, None, 9).await?;
-    assert_eq!(keys(&open), ["k-2", "k-1", "k-0"]);
+    assert_eq!(keys(&open.items), ["k-2", "k-1", "k-0"]);
     assert!(
         named_effects::list(every, 2, &all, None, 9)
             .await?
+            .items
             .is_empty()
     );
     Ok(())
