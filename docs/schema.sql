@@ -20,6 +20,7 @@ CREATE TYPE pass_state AS ENUM ('open', 'done', 'failed');
 CREATE TYPE gate_place AS ENUM ('waiting', 'debouncing', 'granted', 'running', 'joining', 'dropped');
 CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'failed');
 CREATE TYPE named_effect_state AS ENUM ('absent', 'pending', 'done', 'failed', 'in_doubt');
+CREATE TYPE tally_kind AS ENUM ('accepted', 'repeat', 'mismatch', 'stale', 'succeeded', 'failed', 'cancelled', 'superseded', 'stopped', 'effect_done', 'effect_failed', 'effect_doubted');
 CREATE TYPE alert_kind AS ENUM ('doubt', 'needs_review', 'quarantined', 'held', 'mismatch', 'approval_pending', 'approval_overdue', 'duplicates', 'not_proven', 'test');
 CREATE TYPE alert_message_state AS ENUM ('due', 'sending', 'done', 'failed', 'in_doubt');
 CREATE TYPE rehearsal_state AS ENUM ('queued', 'running', 'passed', 'violated', 'stopped');
@@ -1414,6 +1415,26 @@ CREATE TABLE seen_bodies (
     CONSTRAINT seen_bodies_digest_check CHECK ((octet_length(digest) = 32))
 );
 CREATE INDEX seen_bodies_by_expiry ON seen_bodies USING btree (expires_at);
+
+-- How much of what happened, by minute for two days and by hour for ninety. Servers add what they counted every few seconds, so that it is approximate.
+CREATE TABLE tallies (
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- Whether the row is of an hour or of a minute.
+    is_hour boolean NOT NULL,
+    -- When the minute, or the hour, began.
+    minute timestamp with time zone NOT NULL,
+    -- The flow.
+    flow_id integer NOT NULL,
+    -- What is counted.
+    what tally_kind NOT NULL,
+    -- How much.
+    count bigint NOT NULL,
+
+    CONSTRAINT tallies_pkey PRIMARY KEY (namespace_id, is_hour, minute, flow_id, what),
+    CONSTRAINT tallies_count_check CHECK ((count > 0))
+) WITH (fillfactor=70);
+CREATE INDEX tallies_by_age ON tallies USING btree (is_hour, minute);
 
 -- Where the alerts of a namespace go. A namespace without a row records no alerts.
 CREATE TABLE alert_settings (

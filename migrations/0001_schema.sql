@@ -1291,6 +1291,28 @@ COMMENT ON COLUMN seen_bodies.seen_at IS 'When it came first.';
 COMMENT ON COLUMN seen_bodies.expires_at IS 'When it expires, with the key.';
 CREATE INDEX seen_bodies_by_expiry ON seen_bodies (expires_at);
 
+-- ------------------------------------------------------------------------------------------ Tallies
+
+CREATE TYPE tally_kind AS ENUM ('accepted', 'repeat', 'mismatch', 'stale', 'succeeded', 'failed', 'cancelled', 'superseded',
+                                'stopped', 'effect_done', 'effect_failed', 'effect_doubted');
+CREATE TABLE tallies (
+    namespace_id integer NOT NULL,
+    is_hour      boolean NOT NULL,
+    minute       timestamptz NOT NULL,
+    flow_id      integer NOT NULL,
+    what         tally_kind NOT NULL,
+    count        bigint NOT NULL CHECK (count > 0),
+    PRIMARY KEY (namespace_id, is_hour, minute, flow_id, what)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE tallies IS 'How much of what happened, by minute for two days and by hour for ninety. Servers add what they counted every few seconds, so that it is approximate.';
+COMMENT ON COLUMN tallies.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN tallies.is_hour IS 'Whether the row is of an hour or of a minute.';
+COMMENT ON COLUMN tallies.minute IS 'When the minute, or the hour, began.';
+COMMENT ON COLUMN tallies.flow_id IS 'The flow.';
+COMMENT ON COLUMN tallies.what IS 'What is counted.';
+COMMENT ON COLUMN tallies.count IS 'How much.';
+CREATE INDEX tallies_by_age ON tallies (is_hour, minute);
+
 -- ------------------------------------------------------------------------------------------- Alerts
 
 CREATE TABLE alert_settings (

@@ -27,6 +27,7 @@ mod runs;
 mod schedules;
 mod secrets;
 mod subscriptions;
+mod tallies;
 mod tasks;
 mod tokens;
 mod transfer;

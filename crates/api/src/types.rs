@@ -33,6 +33,7 @@ mod schedule;
 mod secret;
 mod sign_in;
 mod subscription;
+mod tally;
 mod task;
 mod token;
 mod wait;
@@ -98,6 +99,7 @@ pub use subscription::{
     DeletedSubscription, Delivery, DeliveryFilter, DeliveryState, KeptSubscription,
     PutSubscription, RetriedDelivery, Subscription,
 };
+pub use tally::{Overview, Tallies, TallyCount, TallyFilter, WaitingCount};
 pub use task::{
     AnsweredTask, ClaimTasks, ClaimedTask, ClaimedTasks, CompleteTask, FailTask, RenewTask,
     RenewedTask, Task, TaskFilter,

@@ -22,6 +22,8 @@ pub struct Release {
     pub id: i32,
     /// Its number within the flow.
     pub number: i32,
+    /// Its flow, short.
+    pub flow_id: i32,
     /// Its namespace, short.
     pub namespace_id: i32,
     /// Its namespace.
@@ -214,6 +216,7 @@ impl Catalogue {
         let release = Arc::new(Release {
             id: row.id,
             number: row.number,
+            flow_id: row.flow_id,
             namespace_id: row.namespace_id,
             namespace,
             connected: !flow.connections().is_empty(),
@@ -237,6 +240,13 @@ impl Catalogue {
             known.insert(row.id, release.clone());
         }
         Some(release)
+    }
+}
+
+impl Release {
+    /// What its flow is counted by: namespace and flow, short.
+    pub(crate) fn tallied(&self) -> (i32, i32) {
+        (self.namespace_id, self.flow_id)
     }
 }
 

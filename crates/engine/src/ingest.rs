@@ -17,6 +17,7 @@ use semel_store::claims::{AcceptResult, Delivery};
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
 use semel_store::queue::ReturnCause;
 use semel_store::runs::RunView;
+use semel_store::tallies::TallyKind;
 
 use crate::catalogue::Release;
 use crate::memory;
@@ -226,6 +227,8 @@ impl Runtime {
         match met.verdict {
             ClaimVerdict::New => {
                 self.metrics.accepted.add_one();
+                let flow = release.tallied();
+                self.local.tallies.add(flow, TallyKind::Accepted, 1);
                 let accepted = answer(&inbound, &met, false);
                 match permit {
                     // Another turn reads the journal, and decides under what is paused now.
@@ -261,6 +264,8 @@ impl Runtime {
             }
             ClaimVerdict::Duplicate => {
                 self.metrics.duplicates.add_one();
+                let flow = release.tallied();
+                self.local.tallies.add(flow, TallyKind::Repeat, 1);
                 let subject = Subject::Claim(claim);
                 let repeat = stopped(self, &inbound, subject, met.run, DuplicateVerdict::Repeat);
                 self.writers.duplicates.add(repeat);
@@ -308,6 +313,8 @@ impl Runtime {
         met: &AcceptResult,
     ) -> Result<Intake, IntakeError> {
         self.metrics.mismatches.add_one();
+        let flow = inbound.release.tallied();
+        self.local.tallies.add(flow, TallyKind::Mismatch, 1);
         let policy = self.mismatch_policy(inbound, met).await?;
         let kind = match policy {
             Mismatch::Reject | Mismatch::Accept => DuplicateVerdict::Mismatch,

@@ -46,6 +46,7 @@ mod recent;
 mod refusal_log;
 mod session;
 mod stalled_runs;
+mod tallies;
 
 pub(crate) use auth_failures::AuthFailures;
 pub(crate) use child_notify::ChildNotify;
@@ -58,6 +59,7 @@ pub(crate) use recent::Recent;
 pub(crate) use refusal_log::RefusalLog;
 pub use session::WorkerSession;
 pub(crate) use stalled_runs::StalledRuns;
+pub(crate) use tallies::Tallies;
 
 /// How long a process sleeps at most before it looks for runs that are due.
 pub(crate) const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -166,6 +168,8 @@ pub(crate) struct Local {
     pub(crate) recent: Recent,
     pub(crate) auth_failures: AuthFailures,
     pub(crate) refusals: RefusalLog,
+    /// What is added to the database every few seconds.
+    pub(crate) tallies: Tallies,
     /// Look-ups of releases that are not known here.
     pub(crate) release_lookups: Lookups,
     /// Look-ups of secrets and connections that are not known here.

@@ -30,6 +30,7 @@ use retention::Retention;
 use run_jobs::RunJobs;
 use scheduler::Scheduler;
 use service::Service;
+use tallies::TallyUpkeep;
 use upkeep::PartitionUpkeep;
 
 pub(crate) mod alerts;
@@ -53,6 +54,7 @@ mod retention;
 mod run_jobs;
 pub(crate) mod scheduler;
 mod service;
+mod tallies;
 mod upkeep;
 
 /// Starts every service.
@@ -82,6 +84,7 @@ pub(crate) fn start(runtime: &Arc<Runtime>) -> Vec<AbortHandle> {
         spawn(ResourceCleanup::new(runtime()), last),
         spawn(OnceLapse::new(runtime()), last),
         spawn(AuditSeal::new(runtime()), last),
+        spawn(TallyUpkeep::new(runtime()), last),
     ]
 }
 

@@ -19,6 +19,7 @@ use semel_store::journal::LeaseChange;
 use semel_store::late_responses::LateResponse;
 use semel_store::queue::ReturnCause;
 use semel_store::runs::Stage;
+use semel_store::tallies::TallyKind;
 use semel_store::{ReadError, SlotCell};
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
@@ -283,6 +284,12 @@ impl Turn {
         self.takes = 0;
     }
 
+    /// Counts something of the run's flow.
+    pub(crate) fn tally(&self, what: TallyKind, count: u64) {
+        let flow = self.release.tallied();
+        self.runtime.local.tallies.add(flow, what, count);
+    }
+
     /// Stops the run until an operator acts.
     pub(crate) async fn stop_run(
         &mut self,
@@ -293,6 +300,7 @@ impl Turn {
             tracing::warn!(run.id = %self.run, key = %self.key, code = fault.code,
                 "run stopped until an operator acts: {}", fault.message);
             self.runtime.metrics.runs_stopped.add_one();
+            self.tally(TallyKind::Stopped, 1);
             self.record(Event::Stopped { reason, fault })?;
         }
         self.commit(STOPPED).await

@@ -74,6 +74,7 @@ mod serve;
 mod sign_ins;
 mod starts;
 mod subscriptions;
+mod tallies;
 mod tasks;
 mod tokens;
 mod waits;

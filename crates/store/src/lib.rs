@@ -52,6 +52,7 @@ pub mod named_effects;
 pub mod namespaces;
 pub mod object_versions;
 pub mod outbox;
+pub mod overview;
 pub mod partitions;
 pub mod pauses;
 pub mod people;
@@ -71,6 +72,7 @@ pub mod seen_bodies;
 pub mod sessions;
 pub mod sign_ins;
 pub mod subscriptions;
+pub mod tallies;
 pub mod tasks;
 pub mod tokens;
 pub mod waits;
@@ -95,11 +97,12 @@ pub fn list_session() -> &'static str {
 
 /// The statements of lists that grow with the number of runs, by module, for the same test.
 pub fn list_statements() -> Vec<(&'static str, &'static str)> {
-    let modules: [(&'static str, &[&'static str]); 7] = [
+    let modules: [(&'static str, &[&'static str]); 8] = [
         ("approvals", approvals::VIEWS),
         ("duplicates", duplicates::LISTS),
         ("effects", effects::LISTS),
         ("named_effects", named_effects::LISTS),
+        ("overview", overview::STATEMENTS),
         ("runs", runs::LISTS),
         ("tasks", tasks::VIEWS),
         ("waits", waits::LISTS),
@@ -154,6 +157,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("named_effects", named_effects::LISTS),
         ("named_effects", named_effects::WAITERS),
         ("outbox", outbox::STATEMENTS),
+        ("overview", overview::STATEMENTS),
         ("webhook_deliveries", webhook_deliveries::STATEMENTS),
         ("llm_answers", llm_answers::STATEMENTS),
         ("event_waits", event_waits::STATEMENTS),
@@ -184,6 +188,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("sessions", sessions::STATEMENTS),
         ("sign_ins", sign_ins::STATEMENTS),
         ("subscriptions", subscriptions::STATEMENTS),
+        ("tallies", tallies::STATEMENTS),
         ("tasks", tasks::STATEMENTS),
         ("tasks", tasks::ANSWERS),
         ("tasks", tasks::VIEWS),

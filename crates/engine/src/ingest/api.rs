@@ -13,6 +13,7 @@ use semel_model::{
 };
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
 use semel_store::runs;
+use semel_store::tallies::TallyKind;
 
 use super::delivery::{read_payload, tell};
 use super::inbound::{Request, describe};
@@ -139,6 +140,10 @@ impl Runtime {
             return Ok(None);
         };
         self.metrics.duplicates.add_one();
+        if let Some(release) = self.catalogue.find_flow(namespace_id, &start.flow) {
+            let flow = release.tallied();
+            self.local.tallies.add(flow, TallyKind::Repeat, 1);
+        }
         let claim = ClaimId::derive(&start.namespace, &start.flow, &view.key);
         self.writers.duplicates.add(StoppedRepeat {
             subject: Subject::Claim(claim),

@@ -13,6 +13,7 @@ use semel_flow::Scope;
 use semel_model::{ClaimId, GateId, Key, RunId, Version};
 use semel_store::claims;
 use semel_store::object_versions::{self, Age, NewestVersion, VersionRequest, Versioned};
+use semel_store::tallies::TallyKind;
 use serde_json::json;
 
 use super::{Inbound, IntakeError, refuse};
@@ -102,6 +103,8 @@ async fn stale(
     };
     write(runtime, VersionRequest::Record(Box::new(record))).await?;
     runtime.metrics.stale.add_one();
+    let flow = inbound.release.tallied();
+    runtime.local.tallies.add(flow, TallyKind::Stale, 1);
     Ok(Some(told))
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_store::{
     ReadError, alerts, llm_answers, reconcile_passes, refused_deliveries, retention, schedules,
-    webhook_deliveries,
+    tallies, webhook_deliveries,
 };
 
 use super::service::{Pace, PassError, Service};
@@ -60,6 +60,13 @@ impl Retention {
         Ok(())
     }
 
+    async fn delete_tallies(&self) -> Result<(), ReadError> {
+        while tallies::forget(self.runtime.cell.home()).await? > 0 {
+            tokio::time::sleep(self.batch_pause).await;
+        }
+        Ok(())
+    }
+
     async fn delete_keys(&self) -> Result<(), ReadError> {
         loop {
             let (forgotten, more) = retention::forget_keys(self.runtime.cell.every()).await?;
@@ -91,6 +98,7 @@ impl Service for Retention {
         self.delete_ticks().await?;
         self.delete_passes().await?;
         self.delete_refused().await?;
+        self.delete_tallies().await?;
         self.delete_keys().await?;
         Ok(self.pace.interval)
     }

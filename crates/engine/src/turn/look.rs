@@ -14,6 +14,7 @@ use semel_model::request::ExternalRequest;
 use semel_model::{EffectId, Fault, Fingerprint, SeededBug};
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
 use semel_store::journal::LeaseChange;
+use semel_store::tallies::TallyKind;
 
 use super::reads::{Shown, shown};
 use super::{Turn, TurnError};
@@ -56,6 +57,7 @@ impl Turn {
     /// Records a duplicate that the destination stopped: something else made what the run is for.
     fn count_found(&self, effect: EffectId) {
         self.runtime.metrics.duplicates.add_one();
+        self.tally(TallyKind::Repeat, 1);
         self.runtime.writers.duplicates.add(StoppedRepeat {
             subject: Subject::Found(effect),
             namespace_id: self.release.namespace_id,

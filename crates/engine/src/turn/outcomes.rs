@@ -1,8 +1,9 @@
 //! How many attempts at effects had which outcome, counted when the outcome is recorded.
 
 use semel_model::event::Event;
+use semel_store::tallies::TallyKind;
 
-use crate::metrics::Metrics;
+use super::Turn;
 
 /// The outcomes that one write records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,8 +29,12 @@ impl Outcomes {
         self
     }
 
-    /// Adds them to the process's metrics.
-    pub(super) fn count(self, metrics: &Metrics) {
+    /// Adds them to the process's metrics, and to the tallies of the run's flow.
+    pub(super) fn count(self, turn: &Turn) {
+        turn.tally(TallyKind::EffectDone, self.done);
+        turn.tally(TallyKind::EffectFailed, self.failed);
+        turn.tally(TallyKind::EffectDoubted, self.doubted);
+        let metrics = &turn.runtime.metrics;
         metrics.effects_done.add(self.done);
         metrics.effects_failed.add(self.failed);
         metrics.effects_doubted.add(self.doubted);

@@ -7,6 +7,7 @@ use semel_model::run::RunState;
 use semel_store::journal::{LeaseChange, RecordChange, TransitionResult};
 use semel_store::queue;
 use semel_store::runs::RunSnapshot;
+use semel_store::tallies::TallyKind;
 use semel_store::wake_source::WakeSource;
 use semel_store::writer::WriteError;
 
@@ -45,7 +46,7 @@ impl Turn {
         match written {
             Ok(TransitionResult::Committed { cancel, made }) => {
                 self.runtime.metrics.transitions.add_one();
-                outcomes.and(made.as_ref()).count(&self.runtime.metrics);
+                outcomes.and(made.as_ref()).count(self);
                 self.seq += 1;
                 self.cancel |= cancel;
                 self.unrecorded = None;
@@ -103,11 +104,16 @@ impl Turn {
             LeaseChange::Return { due_at: None, .. } => {}
             LeaseChange::End => {
                 let metrics = &self.runtime.metrics;
-                match end.as_ref().map(|record| record.state) {
-                    Some(RunState::Succeeded) => metrics.runs_succeeded.add_one(),
-                    Some(RunState::Cancelled) => metrics.runs_cancelled.add_one(),
-                    Some(RunState::Superseded) => metrics.runs_superseded.add_one(),
-                    _ => metrics.runs_failed.add_one(),
+                let (counter, what) = match end.as_ref().map(|record| record.state) {
+                    Some(RunState::Succeeded) => (&metrics.runs_succeeded, TallyKind::Succeeded),
+                    Some(RunState::Cancelled) => (&metrics.runs_cancelled, TallyKind::Cancelled),
+                    Some(RunState::Superseded) => (&metrics.runs_superseded, TallyKind::Superseded),
+                    _ => (&metrics.runs_failed, TallyKind::Failed),
+                };
+                counter.add_one();
+                // Items and branches are parts of a run that is counted itself.
+                if self.state.child_of.is_none() {
+                    self.tally(what, 1);
                 }
             }
         }

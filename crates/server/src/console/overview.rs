@@ -1,8 +1,7 @@
 //! The overview: what waits for you, whether runs flow, and what was saved.
 
 use askama::Template;
-use jiff::Timestamp;
-use semel_api::types::{Approval, Duplicate, Effect, Page, Pause, Run};
+use semel_api::types::{Overview as Waiters, Page, Run, Tallies};
 
 use super::markup::Markup;
 use super::shell::{Shell, show};
@@ -23,7 +22,7 @@ struct Overview {
     shell: Shell,
     waiting: Vec<Waiting>,
     flowing: Figure,
-    saved: Vec<Figure>,
+    counted: Vec<Figure>,
     newest_markup: Markup,
 }
 
@@ -59,7 +58,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
         .await?;
     // The search for them ends after some thousands of runs: behind those there may be more.
     let more = active.next.is_some() && active.items.len() <= COUNT_MAX;
-    let duplicates = list::<Duplicate>(&visit, "/v1/duplicates?without_payloads=true").await?;
+    let tallies: Tallies = visit.get("/v1/tallies").await?;
     show(&Overview {
         waiting: waiting(&visit).await?,
         flowing: Figure {
@@ -69,76 +68,49 @@ pub(super) async fn page(visit: Visit) -> Answered {
             },
             what: "runs in flight".to_owned(),
         },
-        saved: saved(&duplicates),
+        counted: counted(&tallies),
         newest_markup: super::runs::table(&visit, "The newest runs", &newest.items),
         shell,
     })
 }
 
-/// One more than is counted, so that more can be told.
-async fn list<T: serde::de::DeserializeOwned>(
-    visit: &Visit,
-    address: &str,
-) -> Result<Vec<T>, ApiError> {
-    let sign = if address.contains('?') { '&' } else { '?' };
-    let limit = COUNT_MAX + 1;
-    let page: Page<T> = visit.get(&format!("{address}{sign}limit={limit}")).await?;
-    Ok(page.items)
-}
-
+/// What waits for people, with the page that shows it.
 async fn waiting(visit: &Visit) -> Result<Vec<Waiting>, ApiError> {
-    let doubts = list::<Effect>(visit, "/v1/doubts").await?;
-    let approvals = list::<Approval>(visit, "/v1/approvals").await?;
-    let review = list::<Run>(visit, "/v1/runs?state=needs_review").await?;
-    let quarantined = list::<Run>(visit, "/v1/runs?state=quarantined").await?;
-    let held = list::<Duplicate>(visit, "/v1/duplicates?held=true&without_payloads=true").await?;
-    let pauses: Page<Pause> = visit.get("/v1/pauses").await?;
-    let entry = |path: &str, times: Vec<Timestamp>, [one, more]: [_; 2], (class, shape)| Waiting {
-        href: visit.page(path),
-        count: words::at_most(times.len(), COUNT_MAX),
-        what: if times.len() == 1 { one } else { more },
-        class,
-        shape,
-        oldest_markup: match times.iter().min() {
-            Some(oldest) => visit.time(*oldest),
-            None => Markup::default(),
-        },
-    };
-    let times = |runs: &[Run]| runs.iter().map(|run| run.accepted_at).collect();
-    let mut all = vec![
-        entry(
+    let found: Waiters = visit.get("/v1/overview").await?;
+    let kinds = [
+        (
+            "doubt",
             "/doubts",
-            doubts.iter().map(|it| it.intended_at).collect(),
             ["effect in doubt", "effects in doubt"],
             ("doubt", "◆"),
         ),
-        entry(
+        (
+            "approval",
             "/approvals",
-            approvals.iter().map(|it| it.opened_at).collect(),
             ["approval to decide", "approvals to decide"],
             ("rest", "◔"),
         ),
-        entry(
+        (
+            "needs_review",
             "/runs?q=state:needs_review",
-            times(&review),
             ["run that needs review", "runs that need review"],
             ("doubt", "▲"),
         ),
-        entry(
+        (
+            "quarantined",
             "/runs?q=state:quarantined",
-            times(&quarantined),
             ["run in quarantine", "runs in quarantine"],
             ("doubt", "▲"),
         ),
-        entry(
+        (
+            "held",
             "/duplicates?held=yes",
-            held.iter().map(|it| it.first_at).collect(),
             ["held delivery", "held deliveries"],
             ("doubt", "▲"),
         ),
-        entry(
+        (
+            "pause",
             "/flows",
-            pauses.items.iter().map(|it| it.since).collect(),
             [
                 "pause of a flow or connection",
                 "pauses of flows or connections",
@@ -146,29 +118,40 @@ async fn waiting(visit: &Visit) -> Result<Vec<Waiting>, ApiError> {
             ("rest", "◔"),
         ),
     ];
-    all.retain(|entry| entry.count != "0");
-    Ok(all)
+    let entries = kinds.into_iter().filter_map(|(kind, path, words, look)| {
+        let one = found.waiting.iter().find(|it| it.what == kind)?;
+        let (class, shape) = look;
+        Some(Waiting {
+            href: visit.page(path),
+            count: match one.has_more {
+                true => format!("{}+", one.count),
+                false => one.count.to_string(),
+            },
+            what: words[usize::from(one.count != 1)],
+            class,
+            shape,
+            oldest_markup: one.since.map_or_else(Markup::default, |at| visit.time(at)),
+        })
+    });
+    Ok(entries.collect())
 }
 
-/// What the duplicates of late came to.
-fn saved(duplicates: &[Duplicate]) -> Vec<Figure> {
-    let sum = |verdict: &str| -> i64 {
-        let same = duplicates.iter().filter(|it| it.verdict == verdict);
-        same.map(|it| it.count).sum()
-    };
-    let more = if duplicates.len() > COUNT_MAX {
-        "+"
-    } else {
-        ""
-    };
+/// What happened in the last day, of all flows together.
+fn counted(tallies: &Tallies) -> Vec<Figure> {
     let figures = [
-        (sum("repeat"), "repeats answered without a second effect"),
-        (sum("mismatch"), "repeats with another payload"),
-        (sum("stale"), "deliveries that came too late"),
+        ("accepted", "runs started"),
+        ("succeeded", "runs succeeded"),
+        ("failed", "runs failed"),
+        ("repeat", "repeats answered without a second effect"),
+        ("mismatch", "repeats with another payload"),
+        ("stale", "deliveries that came too late"),
     ];
-    let figures = figures.into_iter().map(|(number, what)| Figure {
-        number: format!("{number}{more}"),
-        what: what.to_owned(),
+    let figures = figures.into_iter().map(|(kind, what)| {
+        let same = tallies.items.iter().filter(|it| it.what == kind);
+        Figure {
+            number: same.map(|it| it.count).sum::<i64>().to_string(),
+            what: what.to_owned(),
+        }
     });
     figures.collect()
 }

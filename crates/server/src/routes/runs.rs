@@ -3,13 +3,13 @@
 use semel_api::Code;
 use semel_api::schema::{ReplayPreview, Span};
 use semel_api::types::{
-    Cancel, Cancelled, ChildRun, ChildRunFilter, PreviewReplay, Replay, Replayed, Resume, Resumed,
-    Run, RunDetail, RunFilter,
+    Cancel, Cancelled, ChildRun, ChildRunFilter, Overview, PreviewReplay, Replay, Replayed, Resume,
+    Resumed, Run, RunDetail, RunFilter, Tallies, TallyFilter,
 };
 use semel_model::Right::{Operate, Read, Replay as MayReplay};
 
 use crate::access::Routes;
-use crate::{child_runs, replays, runs};
+use crate::{child_runs, replays, runs, tallies};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -67,6 +67,16 @@ pub(super) fn routes() -> Routes {
         .query::<ChildRunFilter>()
         .page::<ChildRun>()
         .fails(&[Code::RunNotFound])
+        .get("/overview", Read, tallies::waiting)
+        .op("get_overview", "Count what waits for people.")
+        .ok::<Overview>()
+        .get("/tallies", Read, tallies::sum)
+        .op(
+            "sum_tallies",
+            "Sum how much of what happened, by flow. The figures are approximate.",
+        )
+        .query::<TallyFilter>()
+        .ok::<Tallies>()
 }
 
 /// Why a run is not replayed.

@@ -41,6 +41,7 @@ mod signing;
 mod starts;
 mod subscriptions;
 mod sweep;
+mod tallies;
 mod tasks;
 mod tokens;
 mod world;

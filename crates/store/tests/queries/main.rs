@@ -15,6 +15,7 @@ mod retention;
 mod schedules;
 mod schema;
 mod sessions;
+mod tallies;
 mod tokens;
 mod webhook_deliveries;
 mod world;

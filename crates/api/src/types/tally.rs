@@ -1,0 +1,66 @@
+//! Counts of what happened, and what waits for people.
+
+use jiff::Timestamp;
+use semel_model::{FlowName, Span};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
+
+/// Of what to sum the counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TallyFilter {
+    /// Only of this flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::FlowName>)]
+    pub flow: Option<FlowName>,
+    /// Of how long a time, up to now: a day by default, ninety at most. Minutes are kept for two days: a
+    /// time of more than two hours begins with a whole hour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
+    pub last: Option<Span>,
+}
+
+/// How much of what happened. Servers add what they counted every few seconds, and one that is killed
+/// loses what it counted since: the figures are approximate, the ledger is exact.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Tallies {
+    /// From when on it is counted.
+    pub since: Timestamp,
+    /// By flow and by what happened. What did not happen is left out.
+    pub items: Vec<TallyCount>,
+}
+
+/// How much of one thing happened to one flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TallyCount {
+    /// The flow.
+    pub flow: String,
+    /// Deliveries: `accepted`, `repeat`, `mismatch`, `stale`. Runs: `succeeded`, `failed`, `cancelled`,
+    /// `superseded`, `stopped`. Attempts at effects: `effect_done`, `effect_failed`, `effect_doubted`.
+    pub what: String,
+    /// How much.
+    pub count: i64,
+}
+
+/// What waits for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Overview {
+    /// Of every kind that something waits of.
+    pub waiting: Vec<WaitingCount>,
+}
+
+/// How much of one kind waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WaitingCount {
+    /// `doubt`, `needs_review`, `quarantined`, `approval`, `held` or `pause`.
+    pub what: String,
+    /// How many, 50 at most.
+    pub count: i64,
+    /// Whether there are more.
+    pub has_more: bool,
+    /// Since when the oldest waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+}

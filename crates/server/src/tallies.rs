@@ -1,0 +1,55 @@
+//! Counts of what happened, and what waits for people: neither counts rows without a limit.
+
+use axum::extract::State;
+use semel_api::types::{Overview, Tallies, TallyCount, TallyFilter, WaitingCount};
+use semel_store::overview::{self, WAITING_MAX, WaitingView};
+use semel_store::tallies::{self, TallySum};
+
+use crate::answer::{self, Answered};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::query::Params;
+
+/// How long a time is summed, unless another is asked for.
+const LAST_SECS: u64 = 86_400;
+
+/// The longest time that is summed: what is older is gone.
+const LAST_SECS_MAX: u64 = 90 * 86_400;
+
+/// `GET /v1/tallies`.
+pub(crate) async fn sum(
+    State(app): State<App>,
+    caller: Caller,
+    Params(asked): Params<TallyFilter>,
+) -> Answered {
+    let secs = asked
+        .last
+        .map_or(LAST_SECS, |last| last.as_millis() / 1_000);
+    let flow = asked.flow.as_ref().map(|flow| flow.as_str());
+    let (home, secs) = (app.cell().home(), secs.min(LAST_SECS_MAX));
+    let (since, found) = tallies::sum(home, caller.namespace_id, secs, flow).await?;
+    let view = |it: TallySum| TallyCount {
+        flow: it.flow,
+        what: it.what,
+        count: it.count,
+    };
+    answer::ok(&Tallies {
+        since,
+        items: found.into_iter().map(view).collect(),
+    })
+}
+
+/// `GET /v1/overview`.
+pub(crate) async fn waiting(State(app): State<App>, caller: Caller) -> Answered {
+    let found = overview::list_waiting(app.cell().every(), caller.namespace_id).await?;
+    let view = |it: WaitingView| WaitingCount {
+        what: it.what,
+        count: it.count.min(WAITING_MAX),
+        has_more: it.count > WAITING_MAX,
+        since: it.since,
+    };
+    let some = found.into_iter().filter(|it| it.count > 0);
+    answer::ok(&Overview {
+        waiting: some.map(view).collect(),
+    })
+}

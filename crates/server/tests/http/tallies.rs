@@ -1,0 +1,89 @@
+//! Counts of what happened, and what waits for people, over HTTP.
+
+use anyhow::{Result, ensure};
+use semel_api::types::{StartRun, TallyFilter};
+use semel_model::Span;
+use semel_testkit::Peer;
+use semel_testkit::peer::Behaviour;
+use serde_json::json;
+
+use crate::world::{PATIENCE_SECS, World, soon};
+
+/// A run that succeeds, a repeat of it, one that fails and one that stops: every one is counted once,
+/// without a row that counts having been written by any of them.
+#[tokio::test]
+async fn deliveries_runs_and_effects_are_counted_by_flow_and_what_waits_is_shown() -> Result<()> {
+    let (world, bank) = (World::start().await?, Peer::start().await?);
+    let charging = format!(
+        "trigger: {{ api: {{}} }}\nsteps:\n  - id: charge\n    guard: review\n    \
+         http: {{ post: '{}', json: {{}}, timeout: 1s }}\n",
+        bank.url("/plain/charges")
+    );
+    let charging = world.publish("charging", &charging).await?;
+    let failing = "trigger: { api: {} }\nsteps:\n  - { id: no, fail: { code: no, message: no } }\n";
+    let failing = world.publish("failing", failing).await?;
+    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let start = async |flow, key: &str| -> Result<()> {
+        let start = StartRun {
+            key: Some(key.to_owned()),
+            input: json!({}),
+            ..StartRun::default()
+        };
+        world.client.start_run(flow, &start, patience).await?;
+        Ok(())
+    };
+
+    start(&charging, "one").await?;
+    start(&charging, "one").await?;
+    start(&failing, "two").await?;
+    bank.next("/plain/", Behaviour::CloseWithoutAnswer).await?;
+    start(&charging, "three").await?;
+
+    let last_hour = TallyFilter {
+        last: Some(Span::from_secs(3_600)),
+        ..TallyFilter::default()
+    };
+    let wanted = [
+        ("charging", "accepted", 2),
+        ("charging", "effect_done", 1),
+        ("charging", "effect_doubted", 1),
+        ("charging", "repeat", 1),
+        ("charging", "stopped", 1),
+        ("charging", "succeeded", 1),
+        ("failing", "accepted", 1),
+        ("failing", "failed", 1),
+    ];
+    let mut seen = Vec::new();
+    let counted = soon(async || {
+        let tallies = world.client.sum_tallies(&last_hour).await?;
+        let mut items: Vec<(String, String, i64)> = tallies
+            .items
+            .into_iter()
+            .map(|it| (it.flow, it.what, it.count))
+            .collect();
+        items.sort();
+        let is_so = items.len() == wanted.len();
+        seen = items;
+        Ok(is_so.then_some(()))
+    });
+    ensure!(counted.await.is_ok(), "{seen:?}");
+    for ((flow, what, count), wanted) in seen.iter().zip(wanted) {
+        assert_eq!((flow.as_str(), what.as_str(), *count), wanted);
+    }
+    let day = TallyFilter {
+        flow: Some(failing),
+        last: None,
+    };
+    assert_eq!(world.client.sum_tallies(&day).await?.items.len(), 2);
+
+    let overview = world.client.get_overview().await?;
+    let [doubt] = overview.waiting.as_slice() else {
+        anyhow::bail!("one doubt waits: {overview:?}");
+    };
+    assert_eq!(
+        (doubt.what.as_str(), doubt.count, doubt.has_more),
+        ("doubt", 1, false)
+    );
+    assert!(doubt.since.is_some());
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! The `tallies` table: how much of what happened, by minute and by hour.
+//!
+//! Counting rows costs a scan, so nothing counts them. Each server counts in memory what it does, and
+//! adds that here every few seconds; a run writes nothing for it. A server that is killed loses what it
+//! counted since, so the figures are approximate. The ledger is exact.
+
+use jiff::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use crate::cell::{HomeCell, ReadError};
+
+/// By minute and by hour at once, so that a day is read from a few rows. In one order, so that two
+/// servers that add at the same time do not wait for each other.
+const ADD: &str = "
+    INSERT INTO tallies AS t (namespace_id, is_hour, minute, flow_id, what, count)
+    SELECT a.namespace_id, s.is_hour, date_trunc(s.unit, p.now, 'UTC'), a.flow_id, a.what::tally_kind, a.count
+      FROM (SELECT moment() AS now) AS p,
+           (VALUES (false, 'minute'), (true, 'hour')) AS s (is_hour, unit),
+           unnest($1::int4[], $2::int4[], $3::text[], $4::int8[]) AS a (namespace_id, flow_id, what, count)
+     ORDER BY 1, 2, 3, 4, 5
+        ON CONFLICT (namespace_id, is_hour, minute, flow_id, what) DO UPDATE
+       SET count = t.count + EXCLUDED.count";
+
+macro_rules! summed {
+    ($condition:literal) => {
+        concat!(
+            "
+    SELECT f.name, t.what::text, t.count
+      FROM (SELECT flow_id, what, sum(count)::int8 AS count
+              FROM tallies
+             WHERE namespace_id = $1 AND is_hour = $2 AND minute >= $3",
+            $condition,
+            "
+             GROUP BY flow_id, what) AS t
+      JOIN flows f ON f.id = t.flow_id
+     ORDER BY f.name, t.what"
+        )
+    };
+}
+
+const SUM: &str = summed!("");
+const SUM_OF_FLOW: &str = summed!(
+    "
+               AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $4)"
+);
+
+/// The first whole minute or hour of a stretch of time that ends now.
+const SINCE: &str = "
+    SELECT date_trunc($1, moment() - make_interval(secs => $2), 'UTC')";
+
+const FORGET: &str = "
+    DELETE FROM tallies
+     WHERE (namespace_id, is_hour, minute, flow_id, what) IN
+           (SELECT namespace_id, is_hour, minute, flow_id, what FROM tallies
+             WHERE is_hour = $1 AND minute < (SELECT moment()) - make_interval(hours => $2)
+             ORDER BY minute LIMIT $3 FOR UPDATE SKIP LOCKED)";
+
+pub(crate) const STATEMENTS: &[&str] = &[ADD, SUM, SUM_OF_FLOW, SINCE, FORGET];
+
+/// For how long there are minutes, and for how long hours, in hours.
+const MINUTES_KEPT_HOURS: i32 = 48;
+const HOURS_KEPT_HOURS: i32 = 90 * 24;
+
+/// The longest stretch that is summed by the minute, in seconds.
+const BY_MINUTE_SECS_MAX: u64 = 2 * 3_600;
+
+/// The most rows that one statement removes.
+const FORGET_MAX: i64 = 5_000;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TallyKind {
+    /// A delivery that made a run.
+    Accepted,
+    /// A repeat of a delivery, which made none.
+    Repeat,
+    /// A known key with another payload.
+    Mismatch,
+    /// A delivery that was older than what was accepted of its object.
+    Stale,
+    /// A run that succeeded.
+    Succeeded,
+    /// A run that failed.
+    Failed,
+    /// A run that was cancelled.
+    Cancelled,
+    /// A run that another one took the place of.
+    Superseded,
+    /// A run that stopped until an operator acts.
+    Stopped,
+    /// An effect that happened.
+    EffectDone,
+    /// An attempt at an effect that is known not to have happened.
+    EffectFailed,
+    /// An attempt at an effect that may have happened.
+    EffectDoubted,
+}
+
+impl TallyKind {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Repeat => "repeat",
+            Self::Mismatch => "mismatch",
+            Self::Stale => "stale",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Superseded => "superseded",
+            Self::Stopped => "stopped",
+            Self::EffectDone => "effect_done",
+            Self::EffectFailed => "effect_failed",
+            Self::EffectDoubted => "effect_doubted",
+        }
+    }
+}
+
+/// So much of something, of one flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TallyRow {
+    /// The namespace that owns it.
+    pub namespace_id: i32,
+    /// The flow.
+    pub flow_id: i32,
+    /// What.
+    pub what: TallyKind,
+    /// How much.
+    pub count: i64,
+}
+
+/// The sum of something, of one flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TallySum {
+    /// The flow.
+    pub flow: String,
+    /// What, as a word.
+    pub what: String,
+    /// How much.
+    pub count: i64,
+}
+
+/// Adds what a server counted.
+pub async fn add(cell: HomeCell<'_>, rows: &[TallyRow]) -> Result<(), ReadError> {
+    let namespaces: Vec<i32> = rows.iter().map(|row| row.namespace_id).collect();
+    let flows: Vec<i32> = rows.iter().map(|row| row.flow_id).collect();
+    let words: Vec<&str> = rows.iter().map(|row| row.what.as_str()).collect();
+    let counts: Vec<i64> = rows.iter().map(|row| row.count).collect();
+    let values: [&(dyn ToSql + Sync); 4] = [&namespaces, &flows, &words, &counts];
+    cell.reader().await?.execute(ADD, &values).await?;
+    Ok(())
+}
+
+/// Sums what happened in the last so many seconds, of a flow where one is named. Also returns from when
+/// on it counts: a whole minute, or a whole hour where the stretch is long.
+pub async fn sum(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    secs: u64,
+    flow: Option<&str>,
+) -> Result<(Timestamp, Vec<TallySum>), ReadError> {
+    let is_hour = secs > BY_MINUTE_SECS_MAX;
+    let unit = if is_hour { "hour" } else { "minute" };
+    let client = cell.reader().await?;
+    let back = secs as f64;
+    let since = client.query_one(SINCE, &[&unit, &back]).await?;
+    let since: Timestamp = since.get(0);
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &is_hour, &since];
+    let text = match &flow {
+        Some(flow) => {
+            values.push(flow);
+            SUM_OF_FLOW
+        }
+        None => SUM,
+    };
+    let rows = client.query(text, &values).await?;
+    let read = |row: &Row| TallySum {
+        flow: row.get(0),
+        what: row.get(1),
+        count: row.get(2),
+    };
+    Ok((since, rows.iter().map(read).collect()))
+}
+
+/// Removes minutes after two days and hours after ninety. Returns how many rows there were, as far as
+/// one statement goes.
+pub async fn forget(cell: HomeCell<'_>) -> Result<u64, ReadError> {
+    let client = cell.reader().await?;
+    let minutes = client
+        .execute(FORGET, &[&false, &MINUTES_KEPT_HOURS, &FORGET_MAX])
+        .await?;
+    let hours = client
+        .execute(FORGET, &[&true, &HOURS_KEPT_HOURS, &FORGET_MAX])
+        .await?;
+    Ok(minutes + hours)
+}

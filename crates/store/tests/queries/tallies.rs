@@ -1,0 +1,129 @@
+//! Tallies: added by minute and by hour, summed, and removed when their time is over.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use semel_store::tallies::{self, TallyKind, TallyRow};
+use semel_store::{clock, overview};
+
+use crate::world::World;
+
+const HOUR: u64 = 3_600;
+
+async fn flow(world: &World, name: &str) -> Result<i32> {
+    let client = world.cell.reader().await?;
+    let text = "WITH n AS (INSERT INTO namespaces (name) VALUES ('tallied')
+                           ON CONFLICT (name) DO UPDATE SET name = EXCLUDED.name RETURNING id)
+                INSERT INTO flows (namespace_id, name) SELECT id, $1 FROM n RETURNING id, namespace_id";
+    Ok(client.query_one(text, &[&name]).await?.get(0))
+}
+
+async fn namespace(world: &World) -> Result<i32> {
+    let client = world.cell.reader().await?;
+    let text = "SELECT id FROM namespaces WHERE name = 'tallied'";
+    Ok(client.query_one(text, &[]).await?.get(0))
+}
+
+#[tokio::test]
+async fn what_two_servers_counted_is_summed_by_flow_and_kind() -> Result<()> {
+    let world = World::start().await?;
+    let (one, two) = (flow(&world, "one").await?, flow(&world, "two").await?);
+    let namespace_id = namespace(&world).await?;
+    let row = |flow_id, what, count| TallyRow {
+        namespace_id,
+        flow_id,
+        what,
+        count,
+    };
+    let home = world.cell.home();
+
+    tallies::add(
+        home,
+        &[
+            row(one, TallyKind::Accepted, 3),
+            row(two, TallyKind::Failed, 1),
+        ],
+    )
+    .await?;
+    tallies::add(home, &[row(one, TallyKind::Accepted, 4)]).await?;
+
+    let found = async |secs, flow| -> Result<Vec<(String, String, i64)>> {
+        let (_, sums) = tallies::sum(world.cell.home(), namespace_id, secs, flow).await?;
+        Ok(sums
+            .into_iter()
+            .map(|it| (it.flow, it.what, it.count))
+            .collect())
+    };
+    let accepted = ("one".to_owned(), "accepted".to_owned(), 7);
+    let failed = ("two".to_owned(), "failed".to_owned(), 1);
+    for secs in [HOUR, 24 * HOUR] {
+        assert_eq!(found(secs, None).await?, [accepted.clone(), failed.clone()]);
+        assert_eq!(found(secs, Some("two")).await?, [failed.clone()]);
+        assert!(found(secs, Some("none")).await?.is_empty());
+    }
+    let (_, foreign) = tallies::sum(home, namespace_id + 1, HOUR, None).await?;
+    assert!(foreign.is_empty(), "another namespace sees nothing");
+    Ok(())
+}
+
+#[tokio::test]
+async fn minutes_are_kept_for_two_days_and_hours_for_ninety() -> Result<()> {
+    let world = World::start().await?;
+    let flow_id = flow(&world, "one").await?;
+    let namespace_id = namespace(&world).await?;
+    let row = TallyRow {
+        namespace_id,
+        flow_id,
+        what: TallyKind::Succeeded,
+        count: 5,
+    };
+    tallies::add(world.cell.home(), &[row]).await?;
+    let count = async || -> Result<i64> {
+        let client = world.cell.reader().await?;
+        Ok(client
+            .query_one("SELECT count(*) FROM tallies", &[])
+            .await?
+            .get(0))
+    };
+    assert_eq!(
+        (count().await?, tallies::forget(world.cell.home()).await?),
+        (2, 0)
+    );
+
+    clock::move_ahead(&world.cell, Duration::from_secs(49 * HOUR)).await?;
+    assert_eq!(tallies::forget(world.cell.home()).await?, 1, "the minute");
+    let (_, sums) = tallies::sum(world.cell.home(), namespace_id, 72 * HOUR, None).await?;
+    assert_eq!(sums[0].count, 5, "the hour is there");
+
+    clock::move_ahead(&world.cell, Duration::from_secs(90 * 24 * HOUR)).await?;
+    assert_eq!(
+        (tallies::forget(world.cell.home()).await?, count().await?),
+        (1, 0)
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_waits_is_counted_up_to_a_limit_and_by_namespace() -> Result<()> {
+    let world = World::start().await?;
+    let client = world.cell.reader().await?;
+    let text = "INSERT INTO attention (subject_id, kind, partition_date, namespace_id, run_id, flow_id, step,
+                                       since, accepted_at, is_child)
+                SELECT md5(n::text)::uuid, CASE WHEN n = 1 THEN 'quarantined' ELSE 'doubt' END::attention_kind,
+                       current_date, 7, md5(n::text)::uuid, 1, '', now() - make_interval(secs => n), now(), false
+                  FROM generate_series(1, 60) AS n";
+    client.execute(text, &[]).await?;
+
+    let waiting = overview::list_waiting(world.cell.every(), 7).await?;
+    let of = |what: &str| {
+        let found = waiting.iter().find(|it| it.what == what);
+        found.map(|it| (it.count, it.since.is_some()))
+    };
+    assert_eq!(of("doubt"), Some((overview::WAITING_MAX + 1, true)));
+    assert_eq!(of("quarantined"), Some((1, true)));
+    assert_eq!(of("held"), Some((0, false)));
+
+    let foreign = overview::list_waiting(world.cell.every(), 8).await?;
+    assert!(foreign.iter().all(|it| it.count == 0), "{foreign:?}");
+    Ok(())
+}
