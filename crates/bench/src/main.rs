@@ -3,14 +3,18 @@
 //! `semel-bench` starts a PostgreSQL with every commit on disk, the product, a plain server and a
 //! peer, measures the goals F1 to F9 in slices that take turns, prints the ratios and writes JSON.
 //! Absolute figures move with the machine; only ratios inside one run count. `semel-bench compare`
-//! measures two builds of the product in the same way.
+//! measures two builds of the product in the same way. `semel-bench fill` fills a database with as many
+//! runs as a long life leaves, and `semel-bench lists` measures every list and page against it.
 
 mod bare;
+mod caller;
 mod compare;
+mod fill;
 mod goal;
 mod goals;
 mod ground;
 mod interval;
+mod lists;
 mod load;
 mod load_connection;
 mod measure;
@@ -71,6 +75,10 @@ enum Command {
     /// Measures two builds of the product in turns, and says whether B is worse than A. Build both
     /// with the same profile, and let nothing else run.
     Compare(compare::Comparison),
+    /// Fills an empty database with runs of every kind, by copying real ones.
+    Fill(fill::Filling),
+    /// Measures every list, look-up and page against a filled database.
+    Lists(lists::Listing),
     /// Serves as the plain HTTP server that Semel is measured against.
     #[command(hide = true)]
     PlainServer {
@@ -111,6 +119,16 @@ async fn main() -> Result<ExitCode> {
         }
         Some(Command::Compare(comparison)) => {
             return Ok(match compare::run(comparison).await? {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::FAILURE,
+            });
+        }
+        Some(Command::Fill(filling)) => {
+            fill::run(filling).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(Command::Lists(listing)) => {
+            return Ok(match lists::run(listing).await? {
                 true => ExitCode::SUCCESS,
                 false => ExitCode::FAILURE,
             });
