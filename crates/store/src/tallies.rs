@@ -22,18 +22,21 @@ const ADD: &str = "
         ON CONFLICT (namespace_id, is_hour, minute, flow_id, what) DO UPDATE
        SET count = t.count + EXCLUDED.count";
 
+/// From the first whole minute or hour of a stretch of time that ends now. One row says when that was,
+/// also where nothing happened.
 macro_rules! summed {
     ($condition:literal) => {
         concat!(
             "
-    SELECT f.name, t.what::text, t.count
-      FROM (SELECT flow_id, what, sum(count)::int8 AS count
-              FROM tallies
-             WHERE namespace_id = $1 AND is_hour = $2 AND minute >= $3",
+    SELECT s.since, f.name, t.what::text, t.count
+      FROM (SELECT date_trunc($3, moment() - make_interval(secs => $4), 'UTC') AS since) AS s
+      LEFT JOIN (LATERAL (SELECT flow_id, what, sum(count)::int8 AS count
+                            FROM tallies
+                           WHERE namespace_id = $1 AND is_hour = $2 AND minute >= s.since",
             $condition,
             "
-             GROUP BY flow_id, what) AS t
-      JOIN flows f ON f.id = t.flow_id
+                           GROUP BY flow_id, what) AS t
+                 JOIN flows f ON f.id = t.flow_id) ON true
      ORDER BY f.name, t.what"
         )
     };
@@ -42,12 +45,8 @@ macro_rules! summed {
 const SUM: &str = summed!("");
 const SUM_OF_FLOW: &str = summed!(
     "
-               AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $4)"
+                             AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $5)"
 );
-
-/// The first whole minute or hour of a stretch of time that ends now.
-const SINCE: &str = "
-    SELECT date_trunc($1, moment() - make_interval(secs => $2), 'UTC')";
 
 const FORGET: &str = "
     DELETE FROM tallies
@@ -56,7 +55,7 @@ const FORGET: &str = "
              WHERE is_hour = $1 AND minute < (SELECT moment()) - make_interval(hours => $2)
              ORDER BY minute LIMIT $3 FOR UPDATE SKIP LOCKED)";
 
-pub(crate) const STATEMENTS: &[&str] = &[ADD, SUM, SUM_OF_FLOW, SINCE, FORGET];
+pub(crate) const STATEMENTS: &[&str] = &[ADD, SUM, SUM_OF_FLOW, FORGET];
 
 /// For how long there are minutes, and for how long hours, in hours.
 const MINUTES_KEPT_HOURS: i32 = 48;
@@ -164,9 +163,7 @@ pub async fn sum(
     let unit = if is_hour { "hour" } else { "minute" };
     let client = cell.reader().await?;
     let back = secs as f64;
-    let since = client.query_one(SINCE, &[&unit, &back]).await?;
-    let since: Timestamp = since.get(0);
-    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &is_hour, &since];
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &is_hour, &unit, &back];
     let text = match &flow {
         Some(flow) => {
             values.push(flow);
@@ -175,12 +172,15 @@ pub async fn sum(
         None => SUM,
     };
     let rows = client.query(text, &values).await?;
-    let read = |row: &Row| TallySum {
-        flow: row.get(0),
-        what: row.get(1),
-        count: row.get(2),
+    let since = rows.first().map_or(Timestamp::UNIX_EPOCH, |row| row.get(0));
+    let read = |row: &Row| {
+        Some(TallySum {
+            flow: row.get::<_, Option<String>>(1)?,
+            what: row.get(2),
+            count: row.get(3),
+        })
     };
-    Ok((since, rows.iter().map(read).collect()))
+    Ok((since, rows.iter().filter_map(read).collect()))
 }
 
 /// Removes minutes after two days and hours after ninety. Returns how many rows there were, as far as

@@ -166,7 +166,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
 const SEARCH_OF_STOPPED_MAX: i64 = 250;
 
 /// How many runs of each release one statement looks at.
-const SEARCH_OF_RELEASE_MAX: i64 = 600;
+const SEARCH_OF_RELEASE_MAX: i64 = 500;
 
 /// Which runs to list.
 #[derive(Clone, Debug, Default)]
