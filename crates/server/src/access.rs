@@ -240,7 +240,10 @@ async fn admit_browser(request: &mut Request, app: &App) -> Result<(), Response>
     }
     let cells = (app.cell(), app.engine.cell());
     let at = (site, namespace_of(request.uri()));
-    let found = signed_in::find(headers, at, &app.sign_ins, cells).await;
+    let found = match site::is_by_itself(headers) || is_live(request.uri()) {
+        true => signed_in::find_for_script(headers, at, &app.sign_ins, cells).await,
+        false => signed_in::find(headers, at, &app.sign_ins, cells).await,
+    };
     match found.map_err(IntoResponse::into_response)? {
         Some(signed_in)
             if signed_in.is_renewal_due
@@ -263,6 +266,12 @@ async fn admit_browser(request: &mut Request, app: &App) -> Result<(), Response>
 fn namespace_of(uri: &Uri) -> &str {
     let rest = uri.path().strip_prefix("/console/").unwrap_or_default();
     rest.split_once('/').map_or("", |(namespace, _)| namespace)
+}
+
+/// Whether the address is the one that pages follow: a browser asks for it by itself.
+fn is_live(uri: &Uri) -> bool {
+    let rest = uri.path().strip_prefix("/console/").unwrap_or_default();
+    rest.split_once('/').is_some_and(|(_, page)| page == "live")
 }
 
 /// After signing in, a page that was asked for is shown; what was sent is not sent again.

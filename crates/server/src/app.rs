@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::auth::signed_in::{SignIns, SignedIn};
 use crate::auth::{Caller, Verified};
 use crate::error::ApiError;
+use crate::live::Live;
 use crate::oidc::Provider;
 use crate::options::ServerOptions;
 use crate::places::Places;
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) uploads: Semaphore,
     /// What is known of the database without asking.
     pub(crate) pulse: Pulse,
+    /// What pages follow.
+    pub(crate) live: Arc<Live>,
     /// The database as requests read from it.
     pub(crate) people: Cell,
     /// Ends long waits when the server shuts down.

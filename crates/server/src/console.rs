@@ -4,7 +4,7 @@
 //!   and checks forms.
 //! - `api` asks the API's own routes, so that a page shows and does what a program would.
 //! - `markup`, `words` and `timeline` say what is shown, `shell` what surrounds it.
-//! - `acts` are the forms; every other module is a page.
+//! - `acts` are the forms, and `live` says when a page has changed; every other module is a page.
 //!
 //! Pages are plain documents: they can be read, and every act can be done, without script. The address
 //! is the whole state of a page, and `GET` changes nothing.
@@ -25,6 +25,7 @@ mod jobs;
 mod key;
 mod lines;
 mod look;
+mod live;
 mod markup;
 mod oidc;
 mod overview;
@@ -113,6 +114,7 @@ fn reading() -> Routes {
         .get("/console/{namespace}/runs", page, runs::page)
         .get("/console/{namespace}/runs/{run}", page, run::page)
         .get(
+        .get("/console/{namespace}/live", page, live::follow)
             "/console/{namespace}/runs/{run}/duplicates",
             page,
             duplicates::of_run,

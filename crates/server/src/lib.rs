@@ -12,7 +12,8 @@
 //! - `tokens`, `runs`, `effects`, `duplicates`, `keys`, `waits`, `tasks`, `approvals`, `flows`,
 //!   `connections`, `secrets`, `subscriptions` and `alerts` are the API's nouns.
 //! - `console` is the pages for people, on the API's own routes; `sign_ins` makes the codes that open it,
-//!   and [`oidc`] lets an identity provider open it; `members` says for whom.
+//!   and [`oidc`] lets an identity provider open it; `members` says for whom. `live` says when a page has
+//!   changed.
 //! - `error` is every error response.
 //! - `operation` is what a route takes and returns, and `openapi` makes the API's document of it.
 
@@ -46,6 +47,7 @@ mod keys;
 mod links;
 mod members;
 mod metrics;
+mod live;
 mod namespaces;
 pub mod oidc;
 mod once;

@@ -40,6 +40,12 @@ pub(crate) async fn show(State(app): State<App>) -> Result<Response, ApiError> {
     );
     register_engine(&mut registry, app.engine.metrics());
     register_auth_failures(&mut registry, app.engine.count_auth_failures());
+    let streams = i64::try_from(app.live.count_streams()).unwrap_or(i64::MAX);
+    registry.register(
+        "console_streams",
+        "Browsers that follow pages of the console",
+        ConstGauge::new(streams),
+    );
     register_counted(
         &mut registry,
         app.pulse.database_answers(),

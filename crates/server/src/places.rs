@@ -51,6 +51,11 @@ impl<K: Clone + Eq + Hash> Places<K> {
         let taken = self.taken.clone();
         Some(Place { holder, taken })
     }
+
+    /// How many places are taken.
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.taken).all
+    }
 }
 
 impl<K: Eq + Hash> Drop for Place<K> {

@@ -29,6 +29,7 @@ use crate::app::Shared;
 use crate::auth::Verified;
 use crate::auth::signed_in::SignIns;
 use crate::crowd::{Crowd, Member};
+use crate::live::Live;
 use crate::metrics;
 use crate::oidc::Provider;
 use crate::options::ServerOptions;
@@ -78,8 +79,10 @@ pub async fn serve_with_admin(
     listener.local_addr().map_err(ServeError::Listener)?;
     let provider = options.oidc.clone().map(Provider::new).transpose();
     let provider = provider.map_err(ServeError::Provider)?;
+    let people = engine.cell().for_people();
     let app = Arc::new(Shared {
-        people: engine.cell().for_people(),
+        live: Live::new(people.clone(), shutdown.clone()),
+        people,
         rehearsals: Rehearsals::new(engine.clone()),
         engine,
         options: options.clone(),

@@ -47,6 +47,7 @@ pub mod late_responses;
 pub mod listed;
 pub mod llm_answers;
 mod locks;
+pub mod marks;
 pub mod migrate;
 pub mod named_effects;
 pub mod namespaces;
@@ -147,6 +148,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("kv", kv::VIEWS),
         ("locks", locks::STATEMENTS),
         ("namespaces", namespaces::STATEMENTS),
+        ("marks", marks::STATEMENTS),
         ("named_effects", named_effects::STATEMENTS),
         ("named_effects", named_effects::HOLDS),
         ("named_effects", named_effects::NOTICES),

@@ -110,9 +110,37 @@ fn decode(text: &str) -> Option<[u8; SECRET_LEN]> {
 /// nothing where there is no sign-in that works.
 pub(crate) async fn find(
     headers: &HeaderMap,
+    at: (Site, &str),
+    known: &SignIns,
+    cells: (&Cell, &Cell),
+) -> Result<Option<SignedIn>, ApiError> {
+    find_by(headers, at, known, cells, By::Person).await
+}
+
+/// As [`find`], for what a page asks by itself: a sign-in that nobody uses ends, although its page is
+/// open.
+pub(crate) async fn find_for_script(
+    headers: &HeaderMap,
+    at: (Site, &str),
+    known: &SignIns,
+    cells: (&Cell, &Cell),
+) -> Result<Option<SignedIn>, ApiError> {
+    find_by(headers, at, known, cells, By::Script).await
+}
+
+/// Who asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Person,
+    Script,
+}
+
+async fn find_by(
+    headers: &HeaderMap,
     (site, namespace): (Site, &str),
     known: &SignIns,
     cells: (&Cell, &Cell),
+    by: By,
 ) -> Result<Option<SignedIn>, ApiError> {
     let cookie = read_cookie(headers, site.cookie_name());
     let Some(secret) = cookie.and_then(decode) else {
@@ -127,6 +155,7 @@ pub(crate) async fn find(
             // Nor is what was found for a name that the visitor made up.
             if let Some((caller, false)) = &found
                 && (namespace.is_empty() || caller.namespace.as_str() == namespace)
+                && by == By::Person
             {
                 known.keep((digest, namespace), caller);
             }
@@ -150,6 +179,7 @@ async fn look_up(
     namespace: &str,
     (cell, writable): (&Cell, &Cell),
 ) -> Result<Option<(Caller, bool)>, ApiError> {
+    by: By,
     let terms = SignInTerms {
         idle: Span::from_secs(IDLE_SECS),
         renewal: Span::from_secs(RENEWAL_SECS),
@@ -162,7 +192,7 @@ async fn look_up(
     let Ok(namespace) = row.namespace.parse() else {
         return Err(ApiError::internal("a namespace that is no name"));
     };
-    if row.use_is_old {
+    if row.use_is_old && by == By::Person {
         note_use(writable, digest);
     }
     let caller = Caller::new(Holder {

@@ -18,6 +18,9 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// What a browser says about what it will do with a response.
 const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
+/// Says that a page asks by itself, and that no person did something.
+const BY_ITSELF: HeaderName = HeaderName::from_static("semel-live");
+
 /// The origin of the console, as a request reaches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Site {
@@ -123,6 +126,12 @@ pub(crate) fn is_own(headers: &HeaderMap) -> bool {
 /// Whether a browser would show what it asks for as a page: it can be led elsewhere and back.
 pub(crate) fn is_page(headers: &HeaderMap) -> bool {
     read(headers, &FETCH_DEST).is_none_or(|dest| dest == "document")
+}
+
+/// Whether a page asks by itself, and no person did something. Who says so without need only has a sign-in
+/// that ends earlier.
+pub(crate) fn is_by_itself(headers: &HeaderMap) -> bool {
+    headers.contains_key(&BY_ITSELF)
 }
 
 fn read<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

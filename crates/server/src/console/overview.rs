@@ -9,6 +9,7 @@ use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
 use crate::error::ApiError;
+use crate::live::Topic;
 
 /// How far counts go.
 const COUNT_MAX: usize = 50;
@@ -44,13 +45,15 @@ struct Figure {
 
 /// `GET /console/{namespace}/`.
 pub(super) async fn page(visit: Visit) -> Answered {
+    let following = visit.follow(Topic::Overview).await;
     let shell = Shell::new(
         &visit,
         "",
         "Overview",
         "/v1/runs?limit=8",
         "semel run list --limit 8",
-    );
+    )
+    .following(following);
     let newest: Page<Run> = visit.get(&format!("/v1/runs?limit={NEWEST}")).await?;
     let limit = COUNT_MAX + 1;
     let active: Page<Run> = visit

@@ -17,6 +17,7 @@ use super::visit::{Form, Visit};
 use super::{effects, timeline, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
+use crate::live::Topic;
 
 /// `GET /console/{namespace}/runs/{run}`.
 pub(super) async fn page(visit: Visit) -> Answered {
@@ -69,6 +70,10 @@ async fn show_run(
     reason: &str,
 ) -> Answered {
     let json = route(visit);
+    let following = match visit.part("run").parse() {
+        Ok(run) => visit.follow(Topic::Run(run)).await,
+        Err(_) => None,
+    };
     let detail: RunDetail = visit.get(&json).await?;
     let run = &detail.run;
     let command = format!("semel run show {}", run.id);
@@ -76,7 +81,7 @@ async fn show_run(
     show_as(
         status,
         &Page {
-            shell: Shell::new(visit, "/runs", &title, &json, &command),
+            shell: Shell::new(visit, "/runs", &title, &json, &command).following(following),
             heading_markup: markup::code(&run.key),
             lead_markup: sentence::sentence(visit, &detail),
             body_markup: body(visit, &detail, (reason, problem.is_some()))?,

@@ -9,6 +9,7 @@ use super::shell::{Page as Document, Shell, next_page, show};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
+use crate::live::Topic;
 
 /// How many runs a page has.
 const PAGE: &str = "50";
@@ -81,21 +82,24 @@ pub(super) async fn page(visit: Visit) -> Answered {
         ("cursor", cursor),
     ];
     let json = words::address("/v1/runs", &asked);
+    // Older runs are a page of their own, which new ones do not change.
+    let following = match cursor {
+        "" => visit.follow(Topic::Runs).await,
+        _ => None,
+    };
     let found: Page<Run> = visit.get(&json).await?;
-    let mut shell = Shell::new(&visit, "/runs", "Runs", &json, &command(&search, cursor));
+    let command = command(&search, cursor);
+    let mut shell = Shell::new(&visit, "/runs", "Runs", &json, &command).following(following);
     shell.search_for(typed);
-    let mut body = vec![presets(&visit, typed)];
-    body.push(match found.items.is_empty() {
+    let list = match found.items.is_empty() {
         true => nothing(&found, typed),
         false => table(&visit, "Runs, the newest first", &found.items),
-    });
+    };
     let here = visit.page("/runs");
-    body.extend(next_page(
-        "Older runs",
-        &here,
-        &[("q", typed)],
-        found.next.as_deref(),
-    ));
+    let asked = [("q", typed)];
+    let next = next_page("Older runs", &here, &asked, found.next.as_deref());
+    let rows = Markup::join([list].into_iter().chain(next)).within("div", "rows");
+    let body = [presets(&visit, typed), rows];
     show(&Document {
         shell,
         heading_markup: Markup::fixed("Runs"),

@@ -7,7 +7,7 @@ use axum::response::{Html, IntoResponse, Response};
 use super::assets;
 use super::look::Theme;
 use super::markup::{Markup, visible};
-use super::visit::Visit;
+use super::visit::{Following, Visit};
 use super::words::{address, shell_word};
 use crate::answer::Answered;
 use crate::error::ApiError;
@@ -61,6 +61,8 @@ pub(super) struct Shell {
 }
 
 /// A place of the console.
+    /// What the page follows, where it changes by itself.
+    pub(super) following: Option<Following>,
 pub(super) struct Place {
     /// Where it is.
     pub(super) href: String,
@@ -130,9 +132,15 @@ impl Shell {
 #[derive(Template)]
 #[template(path = "page.html")]
 pub(super) struct Page {
+            following: None,
     /// What surrounds it.
     pub(super) shell: Shell,
     /// The heading.
+    /// The same, of a page that changes by itself.
+    pub(super) fn following(self, following: Option<Following>) -> Self {
+        Self { following, ..self }
+    }
+
     pub(super) heading_markup: Markup,
     /// One sentence that says what is the case.
     pub(super) lead_markup: Markup,

@@ -1,7 +1,7 @@
 //! A visit: who asks for which page with which parameters; and what a form brings.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::Method;
@@ -22,7 +22,16 @@ use crate::auth::Caller;
 use crate::auth::signed_in::SignedIn;
 use crate::body::Payload;
 use crate::error::ApiError;
+use crate::live::{Live, Topic};
 use crate::query::has_zero;
+
+/// What a page follows.
+pub(super) struct Following {
+    /// What it shows.
+    pub(super) topic: String,
+    /// What that was like when it was read.
+    pub(super) mark: String,
+}
 
 /// A request for a page, by a browser that is signed in to its namespace.
 pub(super) struct Visit {
@@ -33,6 +42,7 @@ pub(super) struct Visit {
     /// How its person wants pages to look.
     pub(super) look: Look,
     api: LocalApi,
+    live: Arc<Live>,
     path: HashMap<String, String>,
     query: HashMap<String, String>,
     query_text: String,
@@ -72,6 +82,7 @@ impl FromRequestParts<App> for Visit {
             now: app.engine.now(),
             look: Look::of(&parts.headers),
             api,
+            live: app.live.clone(),
             path,
             query,
             query_text,
@@ -135,6 +146,20 @@ impl Visit {
             false => format!("?{}", self.query_text),
         };
         (!self.is_form).then(|| format!("{}{query}", self.address))
+    }
+
+    /// What the page follows from now on; nothing for a form, whose address is no page. It is asked for
+    /// before what the page shows is read.
+    pub(super) async fn follow(&self, topic: Topic) -> Option<Following> {
+        if self.is_form {
+            return None;
+        }
+        let mark = self.live.mark(self.caller().namespace_id, topic).await;
+        // A page that cannot follow is a page.
+        mark.ok().map(|mark| Following {
+            topic: topic.to_string(),
+            mark,
+        })
     }
 
     /// Reads from the API.

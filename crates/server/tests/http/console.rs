@@ -7,6 +7,7 @@ mod flows;
 mod hostile;
 mod look;
 mod oidc;
+mod live;
 mod operating;
 mod pages;
 mod signing_in;

@@ -24,6 +24,8 @@ pub(in crate::console) struct Chromium {
     input: File,
     output: Receiver<Value>,
     session: Option<String>,
+    /// Every tab: its target, and the session that it is spoken to through.
+    tabs: Vec<(String, String)>,
     last: u64,
     /// Dialogs that a page opened, and what the browser objected to.
     pub(in crate::console) seen: Vec<String>,
@@ -44,18 +46,43 @@ impl Chromium {
             input,
             output,
             session: None,
+            tabs: Vec::new(),
             last: 0,
             seen: Vec::new(),
             _home: home,
         };
-        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}))?;
-        let attach = json!({"targetId": target["targetId"], "flatten": true});
-        let attached = browser.call("Target.attachToTarget", attach)?;
-        browser.session = attached["sessionId"].as_str().map(str::to_owned);
-        for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
-            browser.call(domain, json!({}))?;
-        }
+        browser.open_tab()?;
         Ok(browser)
+    }
+
+    /// Opens a tab in a window of its own, which is visible beside the others, and speaks to it from now on.
+    pub(in crate::console) fn open_tab(&mut self) -> Result<usize> {
+        self.session = None;
+        let wish = json!({"url": "about:blank", "newWindow": true});
+        let target = self.call("Target.createTarget", wish)?["targetId"].clone();
+        let attach = json!({"targetId": target, "flatten": true});
+        let attached = self.call("Target.attachToTarget", attach)?;
+        let text = |value: &Value| value.as_str().map(str::to_owned).context("an identity");
+        self.tabs
+            .push((text(&target)?, text(&attached["sessionId"])?));
+        self.choose_tab(self.tabs.len() - 1);
+        for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
+            self.call(domain, json!({}))?;
+        }
+        Ok(self.tabs.len() - 1)
+    }
+
+    /// Speaks to a tab from now on.
+    pub(in crate::console) fn choose_tab(&mut self, tab: usize) {
+        self.session = Some(self.tabs[tab].1.clone());
+    }
+
+    /// Closes a tab. Another one has to be chosen then.
+    pub(in crate::console) fn close_tab(&mut self, tab: usize) -> Result<()> {
+        self.session = None;
+        let target = json!({"targetId": self.tabs[tab].0});
+        self.call("Target.closeTarget", target)?;
+        Ok(())
     }
 
     /// Calls a method of the protocol, and notes what happens meanwhile.
