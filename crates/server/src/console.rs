@@ -125,6 +125,11 @@ fn reading() -> Routes {
         .get("/console/{namespace}/effects/{effect}", page, effect::page)
         .get("/console/{namespace}/approvals", page, approvals::page)
         .get(
+        .get(
+            "/console/{namespace}/doubts/group",
+            page,
+            doubts::group::page,
+        )
             "/console/{namespace}/approvals/{approval}",
             page,
             approvals::show_one,
@@ -230,6 +235,11 @@ fn operating() -> Routes {
         .post(&connection("pause"), form, connections::pause)
         .post(&connection("resume"), form, connections::resume)
         .post(&connection("test"), form, connections::test)
+        .post(
+            "/console/{namespace}/doubts/group",
+            form,
+            doubts::group::settle,
+        )
         .post(retry, form, subscriptions::retry)
         .post("/console/{namespace}/jobs", form, jobs::make)
         .post("/console/{namespace}/replays", form, replays::plan)

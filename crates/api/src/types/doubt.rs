@@ -31,6 +31,9 @@ pub struct SettleGroup {
     /// Only where the step goes over this connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
+    /// Only where the last attempt saw exactly this: the effect's `note`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
     /// What happened to them.
     pub verdict: Verdict,
     /// Why, for the audit log.

@@ -1,4 +1,7 @@
-//! Doubts: effects that may or may not have happened, the oldest first, by flow and step.
+//! Doubts: effects that may or may not have happened, the oldest first, by flow, step, connection and what
+//! was seen.
+
+pub(super) mod group;
 
 use semel_api::types::{Effect, Page as Found};
 
@@ -8,10 +11,18 @@ use super::shell::{Page, Shell, next_page, show};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
+use crate::live::Topic;
+use group::Group;
 
 /// `GET /console/{namespace}/doubts`.
 pub(super) async fn page(visit: Visit) -> Answered {
-    let json = words::address("/v1/doubts", &[("cursor", visit.parameter("cursor"))]);
+    let cursor = visit.parameter("cursor");
+    let json = words::address("/v1/doubts", &[("cursor", cursor)]);
+    // Later doubts are a page of their own, which is left as it is.
+    let following = match cursor {
+        "" => visit.follow(Topic::Doubts).await,
+        _ => None,
+    };
     let found: Found<Effect> = visit.get(&json).await?;
     let here = visit.page("/doubts");
     let next = next_page("The next page", &here, &[], found.next.as_deref());
@@ -27,50 +38,42 @@ pub(super) async fn page(visit: Visit) -> Answered {
         true => Markup::text("An effect is in doubt where its answer was lost and nothing tells whether it happened. Its run stops until an operator has looked.").within("p", "empty"),
         false => groups(&visit, found.items),
     };
-    let body = Markup::join([body].into_iter().chain(next));
+    let rows = Markup::join([body].into_iter().chain(next));
+    let shell = Shell::new(&visit, "/doubts", "Doubts", &json, "semel doubt list");
     show(&Page {
-        shell: Shell::new(&visit, "/doubts", "Doubts", &json, "semel doubt list"),
+        shell: shell.following(following),
         heading_markup: Markup::fixed("Doubts"),
         lead_markup: Markup::text(&lead),
         problem: None,
-        body_markup: body,
+        body_markup: rows.within("div", "rows"),
     })
-}
-
-/// What was sent over one connection by one step stands together.
-fn group_of(effect: &Effect) -> (String, String, String) {
-    let flow = effect.source.as_ref().map(|source| source.flow.clone());
-    let connection = effect
-        .sent
-        .as_ref()
-        .and_then(|sent| sent.connection.clone());
-    (
-        flow.unwrap_or_default(),
-        effect.step.clone(),
-        connection.unwrap_or_default(),
-    )
 }
 
 fn groups(visit: &Visit, mut doubts: Vec<Effect>) -> Markup {
     doubts.sort_by_key(|effect| effect.intended_at);
-    let mut groups: Vec<(String, Vec<Effect>)> = Vec::new();
+    let mut groups: Vec<(Group, Vec<Effect>)> = Vec::new();
     for doubt in doubts {
-        let (flow, step, connection) = group_of(&doubt);
-        let over = match connection.is_empty() {
-            true => String::new(),
-            false => format!(" over {connection}"),
-        };
-        let name = format!("{flow} · {step}{over}");
-        match groups.iter_mut().find(|(known, _)| *known == name) {
+        let group = Group::of(&doubt);
+        match groups.iter_mut().find(|(known, _)| *known == group) {
             Some((_, members)) => members.push(doubt),
-            None => groups.push((name, vec![doubt])),
+            None => groups.push((group, vec![doubt])),
         }
     }
-    let sections = groups.iter().map(|(name, members)| {
-        let heading = format!("{name} ({})", members.len());
+    let sections = groups.iter().map(|(group, members)| {
+        let heading = format!("{} ({})", group.name(), members.len());
+        let seen = match group.seen.is_empty() {
+            true => Markup::default(),
+            false => Markup::text(&format!("Seen: {}", group.seen)).within("p", "help"),
+        };
+        let together = match group.page(visit) {
+            Some(page) => Markup::text("Settle or retry them together")
+                .link(&page)
+                .within("p", "presets"),
+            None => Markup::default(),
+        };
         let cards: String = members.iter().map(|doubt| card(visit, doubt)).collect();
         assembled(format!(
-            "<section><h2>{}</h2><ul class=\"doubts\">{cards}</ul></section>",
+            "<section><h2>{}</h2>{seen}{together}<ul class=\"doubts\">{cards}</ul></section>",
             Markup::text(&heading)
         ))
     });

@@ -73,6 +73,7 @@ fn read_group(asked: &SettleGroup) -> (DoubtGroup, Settlement) {
         flow: asked.flow.clone(),
         step: asked.step.clone(),
         connection: asked.connection.clone(),
+        seen: asked.seen.clone(),
     };
     let (reason, external_id, result) = (asked.reason.clone(), None, None);
     let settlement = match asked.verdict {

@@ -3,6 +3,7 @@
 mod accessible;
 mod acts;
 mod browser;
+mod doubts;
 mod flows;
 mod hostile;
 mod look;

@@ -45,6 +45,7 @@ fn all_of(flow: &FlowName, verdict: Verdict) -> SettleGroup {
         flow: flow.clone(),
         step: "charge".to_owned(),
         connection: None,
+        seen: None,
         verdict,
         reason: "their outage: all of them are in their books".to_owned(),
         digest: None,

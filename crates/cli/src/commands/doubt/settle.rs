@@ -40,6 +40,9 @@ pub(crate) struct Arguments {
     /// Only where the step goes over this connection.
     #[arg(long, requires = "flow")]
     connection: Option<String>,
+    /// Only where the last attempt saw exactly this, as `semel doubt list` prints it.
+    #[arg(long, requires = "flow", value_name = "TEXT")]
+    seen: Option<String>,
     /// The digest that the list was printed with: if the doubts have changed since, nothing is settled.
     #[arg(long, requires = "flow", value_name = "DIGEST")]
     apply: Option<String>,
@@ -82,6 +85,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
                 flow: flow.clone(),
                 step: step.clone(),
                 connection: arguments.connection.clone(),
+                seen: arguments.seen.clone(),
                 verdict: verdict(arguments),
                 reason: arguments.reason.clone(),
                 digest: arguments.apply.clone(),

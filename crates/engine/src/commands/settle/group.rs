@@ -38,6 +38,8 @@ pub struct DoubtGroup {
     pub step: String,
     /// The connection that the step goes over, where only those of one are meant.
     pub connection: Option<String>,
+    /// What the last attempt saw, where only those that saw the same are meant.
+    pub seen: Option<String>,
 }
 
 /// One doubt of a group.
@@ -174,7 +176,8 @@ impl Runtime {
     }
 }
 
-/// A doubt of the group, and what is in the way; nothing where it goes over another connection.
+/// A doubt of the group, and what is in the way; nothing where it goes over another connection or saw
+/// something else.
 fn judge(
     group: &DoubtGroup,
     settlement: &Settlement,
@@ -194,6 +197,9 @@ fn judge(
     let step = release.flow.find_step(&view.step);
     let connection = step.and_then(|step| step.connection());
     if group.connection.is_some() && connection != group.connection.as_deref() {
+        return None;
+    }
+    if group.seen.is_some() && view.note != group.seen {
         return None;
     }
     let needed = match settlement {
@@ -224,6 +230,7 @@ fn digest_of(group: &DoubtGroup, settlement: &Settlement, doubts: &[GroupDoubt])
         group.flow.as_str().as_bytes().to_vec(),
         group.step.as_bytes().to_vec(),
         group.connection.clone().unwrap_or_default().into_bytes(),
+        group.seen.clone().unwrap_or_default().into_bytes(),
     ];
     for doubt in doubts {
         all.push(doubt.effect.as_uuid().as_bytes().to_vec());

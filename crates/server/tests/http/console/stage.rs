@@ -100,6 +100,8 @@ impl Stage {
             "/keys?key=o-1",
             "/doubts",
             "/approvals",
+            "/doubts/group?flow=charging&step=charge",
+            "/doubts/group?flow=charging&step=charge&verdict=did_not_happen",
             "/approvals?all=yes",
             "/duplicates",
             "/duplicates?held=yes",

@@ -7,6 +7,7 @@ use crate::commands::Repeat;
 use crate::context::Context;
 use crate::remote;
 use crate::style::{Style, Tone, cell, render, toned_cell};
+use crate::text::shell_word;
 
 pub(super) async fn run(
     ctx: &Context,
@@ -37,14 +38,17 @@ async fn preview(ctx: &Context, group: &SettleGroup) -> Result<Answer, Problem> 
         true => answer.note("there are more: settle these, then repeat the command"),
         false => answer,
     };
-    let connection = match &group.connection {
-        Some(name) => format!(" --connection {name}"),
-        None => String::new(),
-    };
+    let mut narrow = String::new();
+    if let Some(name) = &group.connection {
+        narrow.push_str(&format!(" --connection {name}"));
+    }
+    if let Some(seen) = &group.seen {
+        narrow.push_str(&format!(" --seen {}", shell_word(seen)));
+    }
     let (flow, step, digest) = (&group.flow, &group.step, &found.digest);
     let verdict = option(group.verdict);
     let command = format!(
-        "semel doubt settle --flow {flow} --step {step}{connection} {verdict} --reason '…' --apply {digest}"
+        "semel doubt settle --flow {flow} --step {step}{narrow} {verdict} --reason '…' --apply {digest}"
     );
     let about = format!("to settle these {}", found.doubts.len());
     Ok(answer
