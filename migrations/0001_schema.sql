@@ -363,6 +363,7 @@ CREATE TABLE journal (
     seq            integer NOT NULL,
     epoch          bigint NOT NULL,
     at             timestamptz NOT NULL,
+    version    text NOT NULL DEFAULT '',
     events         json NOT NULL,
     PRIMARY KEY (partition_date, run_id, seq)
 ) PARTITION BY RANGE (partition_date);
@@ -370,6 +371,7 @@ COMMENT ON TABLE journal IS 'What happened to each run, one row per write. Appen
 COMMENT ON COLUMN journal.partition_date IS 'The day on which the run was accepted.';
 COMMENT ON COLUMN journal.run_id IS 'The run.';
 COMMENT ON COLUMN journal.seq IS '1, 2, 3 … without a gap.';
+COMMENT ON COLUMN sessions.version IS 'The version of the program, for operators.';
 COMMENT ON COLUMN journal.epoch IS 'The lease under which it was written.';
 COMMENT ON COLUMN journal.at IS 'When it was written.';
 COMMENT ON COLUMN journal.events IS 'The events of this write, in order.';

@@ -13,6 +13,7 @@ mod child_run;
 mod connection;
 mod doubt;
 mod effect;
+mod event;
 mod find;
 mod flow;
 mod held;
@@ -31,6 +32,7 @@ mod run_job;
 mod run_status;
 mod schedule;
 mod secret;
+mod server;
 mod sign_in;
 mod subscription;
 mod tally;
@@ -55,6 +57,7 @@ pub use effect::{
     Act, Amend, Amended, Duplicate, DuplicateFilter, Effect, EffectFilter, EffectReason,
     EffectReopened, Late, Sent, Settle, Settled, Source, Verdict,
 };
+pub use event::{EmittedEvent, EventDelivery, EventDetail, EventFilter, EventTaker};
 pub use find::{Entry, EntryFilter, FoundItem, FoundKey, KeyFilter};
 pub use flow::{
     DiffFilter, Draft, Flow, FlowDetail, FlowDiff, FlowDifference, GraphFilter, Promote, Promoted,
@@ -94,6 +97,7 @@ pub use schedule::{
     Tick, TickFilter, TickVerdict,
 };
 pub use secret::{DeletedSecret, Rotated, Secret, SecretSet, SetSecret};
+pub use server::{QueueDepth, Server, ServerState, Servers, ServiceFailures};
 pub use sign_in::SignInCode;
 pub use subscription::{
     DeletedSubscription, Delivery, DeliveryFilter, DeliveryState, KeptSubscription,

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use semel_flow::release::Action;
 use semel_model::FlowName;
 use semel_steps::Destination;
+use semel_store::ReadError;
 
 use crate::catalogue::Release;
 use crate::runtime::{LookError, Runtime};
@@ -33,6 +35,27 @@ impl Runtime {
         }
         self.look_for_releases().await?;
         Ok(self.catalogue.find_flow(namespace_id, flow))
+    }
+
+    /// What the event is called that a step of a release emits; nothing where it emits none.
+    pub async fn find_event(&self, release: i32, step: &str) -> Result<Option<String>, ReadError> {
+        let release = self.catalogue.get(release).await?;
+        let step = release.as_ref().and_then(|it| it.flow.find_step(step));
+        let Some(Action::Emit(emit)) = step.map(|step| &step.action) else {
+            return Ok(None);
+        };
+        Ok(Some(emit.event.clone()))
+    }
+
+    /// The flows that take an event now, each with whether its trigger names a key of its own.
+    pub fn list_event_takers(&self, namespace_id: i32, event: &str) -> Vec<(FlowName, bool)> {
+        let releases = self.catalogue.releases_for_event(namespace_id, event);
+        let takers = releases.iter().map(|release| {
+            let trigger = release.flow.trigger.event.as_ref();
+            let has_own_key = trigger.is_some_and(|trigger| trigger.key.is_some());
+            (release.flow.name.clone(), has_own_key)
+        });
+        takers.collect()
     }
 
     /// Loads connections of a release that are not known here, so that no step is refused because

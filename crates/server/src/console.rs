@@ -18,6 +18,7 @@ mod doubts;
 mod duplicates;
 mod effect;
 mod effects;
+mod events;
 mod flow;
 mod flows;
 mod graph;
@@ -35,6 +36,7 @@ mod replays;
 mod run;
 mod runs;
 mod schedules;
+mod servers;
 mod session;
 mod settings;
 mod shell;
@@ -161,6 +163,13 @@ fn reading() -> Routes {
             subscriptions::show_one,
         )
         .get("/console/{namespace}/tasks", page, tasks::page)
+        .get("/console/{namespace}/events", page, events::page)
+        .get(
+            "/console/{namespace}/events/{event}",
+            page,
+            events::show_one,
+        )
+        .get("/console/{namespace}/servers", page, servers::page)
         .get("/console/{namespace}/jobs", page, jobs::page)
         .get("/console/{namespace}/jobs/new", page, jobs::plan)
         .get("/console/{namespace}/jobs/{job}", page, jobs::show_one)

@@ -10,7 +10,7 @@
 //!   once.
 //! - `payloads` leaves out what a token without the right `payload` may not see.
 //! - `tokens`, `runs`, `effects`, `duplicates`, `keys`, `waits`, `tasks`, `approvals`, `flows`,
-//!   `connections`, `secrets`, `subscriptions` and `alerts` are the API's nouns.
+//!   `connections`, `secrets`, `subscriptions`, `events`, `servers` and `alerts` are the API's nouns.
 //! - `console` is the pages for people, on the API's own routes; `sign_ins` makes the codes that open it,
 //!   and [`oidc`] lets an identity provider open it; `members` says for whom. `live` says when a page has
 //!   changed.
@@ -37,6 +37,7 @@ mod duplicates;
 mod effects;
 mod entries;
 mod error;
+mod events;
 mod find;
 mod flows;
 mod health;
@@ -75,6 +76,7 @@ mod secrets;
 mod serve;
 mod sign_ins;
 mod starts;
+mod servers;
 mod subscriptions;
 mod tallies;
 mod tasks;

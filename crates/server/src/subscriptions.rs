@@ -182,13 +182,18 @@ fn view(row: subscriptions::Subscription) -> Subscription {
     }
 }
 
+/// Where a delivery stands, by the word that is stored.
+pub(crate) fn read_state(word: &str) -> Result<DeliveryState, ApiError> {
+    match word {
+        "due" => Ok(DeliveryState::Due),
+        "delivered" => Ok(DeliveryState::Delivered),
+        "failed" => Ok(DeliveryState::Failed),
+        _ => Err(ApiError::internal("a delivery in a state of its own")),
+    }
+}
+
 fn view_delivery(row: DeliveryView) -> Result<Delivery, ApiError> {
-    let state = match row.state.as_str() {
-        "due" => DeliveryState::Due,
-        "delivered" => DeliveryState::Delivered,
-        "failed" => DeliveryState::Failed,
-        _ => return Err(ApiError::internal("a delivery in a state of its own")),
-    };
+    let state = read_state(&row.state)?;
     Ok(Delivery {
         id: row.event,
         event: row.name,

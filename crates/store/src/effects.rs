@@ -6,7 +6,7 @@ mod list;
 pub use doubts::{
     list_doubts, list_doubts_of_step, list_doubts_on_releases, list_releases_in_doubt,
 };
-pub use list::{list, list_of_external_id};
+pub use list::{list, list_of_external_id, list_of_kind};
 
 use std::borrow::Cow;
 

@@ -61,6 +61,9 @@ const SUCCESSOR: &str = "
     SELECT c.run_id FROM runs r JOIN claims c ON c.id = r.claim_id
      WHERE r.id = $1 AND c.run_id <> r.id AND c.expires_at IS NOT NULL";
 
+const RELEASES: &str = "
+    SELECT r.id, r.release_id FROM runs r WHERE r.namespace_id = $1 AND r.id = ANY ($2)";
+
 const RELEASE: &str =
     "SELECT release_id, partition_date FROM runs WHERE namespace_id = $1 AND id = $2";
 
@@ -74,6 +77,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     STATES,
     NAMESPACE,
     RELEASE,
+    RELEASES,
     reopen::REOPEN,
     reopen::REOPEN_FOR_STEP,
     reopen::NAMED,
@@ -196,6 +200,19 @@ async fn read_views(
     let statement = client.prepare_cached(text).await?;
     let rows = client.query(&statement, &[&namespace_id, &ids]).await?;
     Ok(rows.iter().map(read_view).collect())
+}
+
+/// The releases that runs are on.
+pub async fn list_releases(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    runs: &[RunId],
+) -> Result<Vec<(RunId, i32)>, ReadError> {
+    let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
+    let client = cell.reader().await?;
+    let rows = client.query(RELEASES, &[&namespace_id, &ids]).await?;
+    let read = |row: &Row| (RunId::from_uuid(row.get(0)), row.get(1));
+    Ok(rows.iter().map(read).collect())
 }
 
 /// The release that a run is on, and the partition of its journal.

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use semel_model::{SessionId, Span};
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, EveryCell, ReadError};
 
 const OPEN: &str = "/* commits alone: open session */
-    INSERT INTO sessions (id, process, expires_at)
-    VALUES ($1, $2, moment() + make_interval(secs => $3))";
+    INSERT INTO sessions (id, process, version, expires_at)
+    VALUES ($1, $2, $4, moment() + make_interval(secs => $3))";
 
 /// A session that has expired stays so: a paused worker cannot bring its own lease back to life.
 /// Nor can one whose runs were freed, whatever the clock says now.
@@ -27,7 +28,41 @@ const SWEEP: &str = "
      WHERE s.expires_at < moment() - make_interval(secs => $1)
        AND NOT EXISTS (SELECT 1 FROM queue q WHERE q.holder = s.id)";
 
-pub(crate) const STATEMENTS: &[&str] = &[OPEN, RENEW, CLOSE, SWEEP];
+/// What a session holds is bounded by what a server can hold.
+const LIST: &str = "
+    SELECT s.id, s.process, s.version, s.started_at, s.expires_at,
+           s.lost_at IS NULL AND s.expires_at > moment(),
+           (SELECT count(*) FROM queue q WHERE q.holder = s.id)
+      FROM sessions s
+     ORDER BY s.started_at DESC, s.id
+     LIMIT $1";
+
+pub(crate) const STATEMENTS: &[&str] = &[OPEN, RENEW, CLOSE, SWEEP, LIST];
+
+/// The version of this program, which every crate of it shares.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The most sessions that are listed.
+const LISTED_MAX: i64 = 100;
+
+/// A session as an operator sees it.
+#[derive(Clone, Debug)]
+pub struct SessionView {
+    /// The session.
+    pub id: SessionId,
+    /// The host and the number of the process.
+    pub process: String,
+    /// The version of the program.
+    pub version: String,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When its lease ends, unless it is renewed before.
+    pub expires_at: Timestamp,
+    /// Whether its lease holds.
+    pub is_live: bool,
+    /// How many runs it holds.
+    pub held: i64,
+}
 
 /// How long a try to begin a session may take.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
@@ -49,7 +84,7 @@ pub async fn open(
     lease: Span,
 ) -> Result<(), ReadError> {
     let secs = lease.as_millis() as f64 / 1e3;
-    let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &process, &secs];
+    let values: [&(dyn ToSql + Sync); 4] = [session.as_uuid(), &process, &secs, &VERSION];
     cell.renewal().execute(OPEN, &values, OPEN_PATIENCE).await?;
     Ok(())
 }
@@ -81,4 +116,19 @@ pub async fn close(cell: &Cell, session: SessionId) -> Result<(), ReadError> {
 pub async fn sweep(cell: &Cell, older_than: Span) -> Result<u64, ReadError> {
     let secs = older_than.as_millis() as f64 / 1e3;
     Ok(cell.reader().await?.execute(SWEEP, &[&secs]).await?)
+}
+
+/// Lists the sessions, the newest first.
+pub async fn list(cell: EveryCell<'_>) -> Result<Vec<SessionView>, ReadError> {
+    let rows = cell.reader().await?.query(LIST, &[&LISTED_MAX]).await?;
+    let view = |row: &Row| SessionView {
+        id: SessionId::from_uuid(row.get(0)),
+        process: row.get(1),
+        version: row.get(2),
+        started_at: row.get(3),
+        expires_at: row.get(4),
+        is_live: row.get(5),
+        held: row.get(6),
+    };
+    Ok(rows.iter().map(view).collect())
 }

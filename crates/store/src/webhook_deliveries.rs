@@ -99,6 +99,12 @@ const STATE: &str = "
     SELECT state::text FROM webhook_deliveries
      WHERE namespace_id = $1 AND subscription = $2 AND event_id = $3";
 
+const OF_EVENT: &str = "
+    SELECT subscription, state::text, attempt, due_at, settled_at, note
+      FROM webhook_deliveries
+     WHERE event_id = $1 AND namespace_id = $2
+     ORDER BY subscription";
+
 const FORGET: &str = "
     DELETE FROM webhook_deliveries
      WHERE (event_id, subscription) IN (
@@ -114,6 +120,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LIST,
     LIST_OF_STATE,
     STATE,
+    OF_EVENT,
     FORGET,
 ];
 
@@ -323,6 +330,42 @@ pub async fn list(
     };
     let rows = cell.reader().await?.query(text, &values).await?;
     Ok(rows.iter().map(read_view).collect())
+}
+
+/// The delivery of an event to one subscription, as an operator sees it.
+#[derive(Clone, Debug)]
+pub struct SubscriptionDelivery {
+    /// The subscription.
+    pub subscription: String,
+    /// Where it stands: `due`, `delivered` or `failed`.
+    pub state: String,
+    /// How often it was tried.
+    pub attempt: i32,
+    /// When it is tried next.
+    pub due_at: Timestamp,
+    /// When it was delivered, or when Semel stopped retrying it.
+    pub settled_at: Option<Timestamp>,
+    /// What was seen on the last attempt.
+    pub note: Option<String>,
+}
+
+/// Lists the deliveries of an event, by subscription.
+pub async fn list_of_event(
+    cell: SlotCell<'_>,
+    namespace_id: i32,
+    event: EffectId,
+) -> Result<Vec<SubscriptionDelivery>, ReadError> {
+    let values: [&(dyn ToSql + Sync); 2] = [event.as_uuid(), &namespace_id];
+    let rows = cell.reader().await?.query(OF_EVENT, &values).await?;
+    let view = |row: &Row| SubscriptionDelivery {
+        subscription: row.get(0),
+        state: row.get(1),
+        attempt: row.get(2),
+        due_at: row.get(3),
+        settled_at: row.get(4),
+        note: row.get(5),
+    };
+    Ok(rows.iter().map(view).collect())
 }
 
 /// Deletes deliveries that were settled a month ago.

@@ -26,6 +26,7 @@ const PLACES: &[(&str, &str)] = &[
     ("/subscriptions", "Events"),
     ("/tasks", "Tasks"),
     ("/jobs", "Jobs"),
+    ("/servers", "Servers"),
     ("/audit", "Audit"),
     ("/settings", "Settings"),
 ];

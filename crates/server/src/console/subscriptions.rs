@@ -7,6 +7,7 @@ use semel_model::Right;
 use serde_json::json;
 
 use super::acts::{offer, section};
+use super::events::switch;
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, next_page, show_as, show_list, status_of};
 use super::visit::{Form, Visit};
@@ -54,7 +55,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
         "semel subscription list",
     );
     let lead = Markup::fixed("Who receives the events that flows emit, each under one id.");
-    show_list(shell, lead, vec![body])
+    show_list(shell, lead, vec![switch(&visit, false), body])
 }
 
 /// `GET /console/{namespace}/subscriptions/{name}`.

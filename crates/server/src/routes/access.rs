@@ -3,13 +3,13 @@
 use semel_api::Code;
 use semel_api::types::{
     AuditFilter, AuditRecord, ChainFilter, ChangePerson, CreateNamespace, CreateToken,
-    CreatedNamespace, CreatedToken, GroupRole, MapGroup, Namespace, NamespaceFilter, Person,
-    PersonFilter, RevokeToken, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
+    CreatedNamespace, CreatedToken, GroupRole, MapGroup, Namespace,
+    NamespaceFilter, Person, PersonFilter, RevokeToken, Servers, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
 };
 use semel_model::Right::{Admin, Audit, Instance, Read};
 
 use crate::access::{Access, Routes};
-use crate::{audit, auth, members, namespaces, sign_ins, tokens};
+use crate::{audit, auth, members, namespaces, servers, sign_ins, tokens};
 
 pub(super) fn routes() -> Routes {
     let own = Access::AnyToken("every holder may see what their own token is");
@@ -58,6 +58,12 @@ pub(super) fn routes() -> Routes {
         .takes::<CreateNamespace>()
         .created::<CreatedNamespace>()
         .fails(&[Code::NamespaceExists])
+        .get("/servers", Instance, servers::list)
+        .op(
+            "list_servers",
+            "List the servers of the installation, and how much there is to do.",
+        )
+        .ok::<Servers>()
         .get("/audit", Audit, audit::list)
         .op("list_audit", "List what operators did, latest first.")
         .query::<AuditFilter>()

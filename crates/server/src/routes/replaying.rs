@@ -1,15 +1,16 @@
-//! Routes about replays of many runs, subscriptions and alerts.
+//! Routes about replays of many runs, events, subscriptions and alerts.
 
 use semel_api::Code;
 use semel_api::types::{
     Alerts, AlertsSet, AlertsUnset, ChangePlan, DeletedSubscription, Delivery, DeliveryFilter,
-    KeptSubscription, PlanReplay, PlannedRun, PlannedRunFilter, PutSubscription, ReplayPlan,
-    RetriedDelivery, SetAlerts, Subscription, TestedAlerts,
+    EmittedEvent, EventDetail, EventFilter, KeptSubscription, PlanReplay, PlannedRun,
+    PlannedRunFilter, PutSubscription, ReplayPlan, RetriedDelivery, SetAlerts, Subscription,
+    TestedAlerts,
 };
 use semel_model::Right::{Connect, Operate, Read, Replay};
 
 use crate::access::Routes;
-use crate::{alerts, replay_plans, subscriptions};
+use crate::{alerts, events, replay_plans, subscriptions};
 
 pub(super) fn routes() -> Routes {
     plans().merge(subscribing()).merge(alerting())
@@ -88,6 +89,17 @@ fn subscribing() -> Routes {
         .keyed()
         .ok::<DeletedSubscription>()
         .fails(&[Code::SubscriptionNotFound])
+        .get("/events", Read, events::list)
+        .op(
+            "list_events",
+            "List the events that runs emitted, latest first.",
+        )
+        .query::<EventFilter>()
+        .page::<EmittedEvent>()
+        .get("/events/{event}", Read, events::show)
+        .op("get_event", "Show an event, and who received it.")
+        .ok::<EventDetail>()
+        .fails(&[Code::EffectNotFound])
         .get(deliveries, Read, subscriptions::list_deliveries)
         .op(
             "list_deliveries",

@@ -177,6 +177,7 @@ const SENSITIVE: &[&str] = &[
     "POST /v1/namespaces instance",
     "GET /v1/audit audit",
     "GET /v1/audit/chain audit",
+    "GET /v1/servers instance",
     "PUT /v1/flows/{flow}/draft write",
     "POST /v1/flows/{flow}/publish write",
     "POST /v1/flows/{flow}/promote promote",

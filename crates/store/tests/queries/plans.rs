@@ -91,6 +91,11 @@ const COLD: &[(&str, &str, &str)] = &[
         "DELETE FROM sessions s",
         "retention: one row for each process",
     ),
+    (
+        "sessions",
+        "ORDER BY s.started_at DESC",
+        "a list for people: one row for each process",
+    ),
     ("tasks", "t.step, t.state::text", "a list for people"),
     (
         "object_versions",

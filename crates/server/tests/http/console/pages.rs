@@ -29,6 +29,8 @@ async fn an_empty_installation_says_what_would_be_there() -> Result<()> {
         ("/secrets", "semel secret set NAME"),
         ("/subscriptions", "semel subscription create NAME"),
         ("/tasks", "No worker has anything to do."),
+        ("/events", "No run has emitted an event."),
+        ("/servers", "1 server has a lease that holds."),
         ("/jobs", "Nothing was done to many runs at once yet."),
         ("/replays", "No plan was made yet."),
         ("/settings", "semel alert set CONNECTION"),

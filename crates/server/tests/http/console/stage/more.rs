@@ -78,6 +78,8 @@ impl Stage {
             "/secrets",
             "/subscriptions",
             "/subscriptions/hooked",
+            "/events",
+            "/servers",
             "/tasks",
             "/tasks?queue=images&all=yes",
             "/jobs",
@@ -88,6 +90,9 @@ impl Stage {
         .iter()
         .map(|page| format!("/console/main{page}"))
         .collect();
+        let events = world.client.list_events(&Default::default()).await?.items;
+        let event = events.first().context("an event")?;
+        pages.push(format!("/console/main/events/{}", event.id));
         pages.extend(self.act_on_many().await?);
         Ok(pages)
     }
