@@ -247,7 +247,7 @@ async fn admit_browser(request: &mut Request, app: &App) -> Result<(), Response>
     match found.map_err(IntoResponse::into_response)? {
         Some(signed_in)
             if signed_in.is_renewal_due
-                && app.provider.is_some()
+                && app.provider.as_ref().is_some_and(|it| !it.is_down())
                 && request.method() == Method::GET
                 && site::is_page(headers)
                 && site::is_own(headers) =>

@@ -41,6 +41,7 @@ mod events;
 mod find;
 mod flows;
 mod health;
+mod heavy;
 mod hooks;
 mod inspect;
 mod intake;

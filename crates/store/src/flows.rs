@@ -41,6 +41,14 @@ const NUMBERED: &str = "
     SELECT l.id FROM releases l JOIN flows f ON f.id = l.flow_id
      WHERE f.namespace_id = $1 AND f.name = $2 AND l.number = $3";
 
+const SOURCE: &str = "
+    SELECT l.source FROM releases l JOIN flows f ON f.id = l.flow_id
+     WHERE f.namespace_id = $1 AND f.name = $2 AND l.number = $3";
+
+const FIRST_NUMBER: &str = "
+    SELECT min(l.number) FROM releases l JOIN flows f ON f.id = l.flow_id
+     WHERE f.namespace_id = $1 AND f.name = $2";
+
 const PUSH: &str = "
     INSERT INTO flows (namespace_id, name, draft, draft_at) VALUES ($1, $2, $3, moment())
         ON CONFLICT (namespace_id, name) DO UPDATE
@@ -82,6 +90,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LIVE_IDS,
     RELEASE,
     NUMBERED,
+    SOURCE,
+    FIRST_NUMBER,
     PUSH,
     LOCK_FLOW,
     PUBLISH,
@@ -187,6 +197,33 @@ pub async fn find_numbered(
         .query_opt(NUMBERED, &[&namespace_id, &flow, &number])
         .await?;
     Ok(row.map(|row| row.get(0)))
+}
+
+/// The text of one release of a flow.
+pub async fn find_source(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    flow: &str,
+    number: i32,
+) -> Result<Option<String>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_opt(SOURCE, &[&namespace_id, &flow, &number])
+        .await?;
+    Ok(row.map(|row| row.get(0)))
+}
+
+/// The number of a flow's first release.
+pub async fn find_first_number(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    flow: &str,
+) -> Result<Option<i32>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_one(FIRST_NUMBER, &[&namespace_id, &flow])
+        .await?;
+    Ok(row.get(0))
 }
 
 /// Keeps a draft.

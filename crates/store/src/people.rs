@@ -41,9 +41,18 @@ const LAPSE_OTHERS: &str = "
      WHERE issuer = $1 AND subject = $2 AND kind = 'person' AND expires_at > moment()
        AND namespace_id <> ALL($3)";
 
+/// Where the rights of a person changed, the new sign-in takes the place of the browser's earlier one
+/// ($4) and ends when that would have: a change of rights gives nobody more time.
 const SIGN_IN: &str = "
-    INSERT INTO sign_ins (digest, token_id, expires_at)
-    VALUES ($1, $2, moment() + make_interval(secs => $3))";
+    INSERT INTO sign_ins (digest, token_id, expires_at, created_at)
+    VALUES ($1, $2, moment() + make_interval(secs => $3),
+            coalesce((SELECT s.created_at
+                        FROM sign_ins s
+                        JOIN tokens t ON t.id = s.token_id
+                       WHERE s.digest = $4 AND s.expires_at > moment()
+                         AND s.created_at + make_interval(secs => $5)
+                             > moment() + make_interval(secs => $3)
+                         AND t.issuer = $6 AND t.subject = $7 AND t.kind = 'person'), moment()))";
 
 /// However often it is renewed, a sign-in ends: one that would last too long is not renewed.
 const RENEW: &str = "
@@ -162,11 +171,10 @@ async fn open(
     (id, membership): (TokenId, &Membership),
     actor: &str,
 ) -> Result<PersonEntry, ReadError> {
-    let secs = seconds(person.lifetime);
+    let (secs, longest) = (seconds(person.lifetime), seconds(wish.longest));
     if let Some((earlier, rights)) = wish.earlier
         && rights == membership.rights
     {
-        let longest = seconds(wish.longest);
         let values: [&(dyn ToSql + Sync); 6] = [
             &earlier,
             id.as_uuid(),
@@ -179,8 +187,17 @@ async fn open(
             return Ok(PersonEntry::Renewed);
         }
     }
-    tx.execute(SIGN_IN, &[&wish.digest, id.as_uuid(), &secs])
-        .await?;
+    let earlier = wish.earlier.map_or(&[][..], |(earlier, _)| earlier);
+    let values: [&(dyn ToSql + Sync); 7] = [
+        &wish.digest,
+        id.as_uuid(),
+        &secs,
+        &earlier,
+        &longest,
+        &person.issuer,
+        &person.subject,
+    ];
+    tx.execute(SIGN_IN, &values).await?;
     let subject = id.to_string();
     let act = AuditEntry::new(membership.namespace_id, actor, "console.sign-in", &subject);
     audit::append(tx, &act).await?;

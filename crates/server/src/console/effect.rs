@@ -17,6 +17,7 @@ use super::visit::{Form, Visit};
 use super::words;
 use crate::answer::Answered;
 use crate::error::ApiError;
+use crate::heavy;
 
 /// `GET /console/{namespace}/effects/{effect}`.
 pub(super) async fn page(visit: Visit) -> Answered {
@@ -172,7 +173,7 @@ async fn reads(visit: &Visit, effect: &Effect) -> Option<Reads> {
         .find(|it| it.number == run.run.release)?;
     let step = effect.step.clone();
     // A check is the author's text to work through, off the threads that serve requests.
-    let checking = tokio::task::spawn_blocking(move || {
+    let checking = heavy::compute(move || {
         let file = format!("{name}.flow.yaml");
         let examined = semel_flow::examine(&file, &release.source, &CheckContext::default());
         examined.flow.map(|flow| flow.reads_of(&step))

@@ -20,6 +20,7 @@ use super::words;
 use crate::answer::Answered;
 use crate::app::App;
 use crate::error::ApiError;
+use crate::heavy;
 
 /// `GET /console/{namespace}/flows/{flow}`.
 pub(super) async fn page(State(app): State<App>, visit: Visit) -> Answered {
@@ -188,8 +189,7 @@ pub(super) async fn examine(
     let known = app.engine.facts(namespace_id, Severity::Warning).await?;
     let (file, source) = (format!("{name}.flow.yaml"), source.to_owned());
     let checking = move || semel_flow::examine(&file, &source, &known);
-    let checked = tokio::task::spawn_blocking(checking).await;
-    checked.map_err(|_| ApiError::internal("a check panicked"))
+    heavy::compute(checking).await
 }
 
 fn parts(

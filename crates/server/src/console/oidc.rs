@@ -9,6 +9,7 @@
 //! A provider that refuses a renewal ends the sign-in: who left a company is out before long. The
 //! provider can end all sign-ins of a person at once (`log_out`).
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
@@ -29,6 +30,7 @@ use crate::error::ApiError;
 use crate::oidc::claims::Identity;
 use crate::oidc::flow::{FLOW_SECS, Flow};
 use crate::oidc::{Provider, ProviderError, shown};
+use crate::rate_limit::Peer;
 
 /// What a provider says that needs the person for a renewal, or knows them no longer.
 const NEEDS_PERSON: &[&str] = &[
@@ -54,6 +56,12 @@ pub(super) async fn start(State(app): State<App>, headers: HeaderMap, uri: Uri) 
         let back: String = form_urlencoded::byte_serialize(to.as_bytes()).collect();
         return redirect(&format!("/console/sign-in?to={back}"), &[]);
     }
+    if is_quiet
+        && find_earlier(&app, &headers, &site, "").await?.is_some()
+        && !provider.answers().await
+    {
+        return stay(to);
+    }
     let begun = Flow::read(&headers, site.flow_cookie_name());
     let flow = match begun.filter(|flow| is_quiet && flow.is_quiet) {
         Some(flow) => flow.leading_to(to),
@@ -72,8 +80,20 @@ pub(super) async fn start(State(app): State<App>, headers: HeaderMap, uri: Uri) 
     }
 }
 
+/// A provider that does not answer renews nothing: who is signed in stays so until the time of the
+/// sign-in is over.
+fn stay(to: &str) -> Answered {
+    let to = inside(to).unwrap_or_else(|| "/console".to_owned());
+    redirect(&to, &[])
+}
+
 /// `GET /console/sign-in/oidc/callback`: back from the provider.
-pub(super) async fn finish(State(app): State<App>, headers: HeaderMap, uri: Uri) -> Answered {
+pub(super) async fn finish(
+    State(app): State<App>,
+    Extension(Peer(peer)): Extension<Peer>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Answered {
     let (site, provider) = here(&app, &headers)?;
     let query = Query::of(&uri);
     let flow = Flow::read(&headers, site.flow_cookie_name());
@@ -99,7 +119,7 @@ pub(super) async fn finish(State(app): State<App>, headers: HeaderMap, uri: Uri)
     }
     let redirected = callback(&site);
     let now = app.engine.now();
-    let identity = match provider.enter() {
+    let identity = match provider.enter(peer).await {
         Ok(_place) => {
             let with = (&flow, redirected.as_str());
             provider.exchange(query.get("code"), with, now).await
@@ -108,7 +128,14 @@ pub(super) async fn finish(State(app): State<App>, headers: HeaderMap, uri: Uri)
     };
     match identity {
         Ok(identity) => let_in(&app, &headers, &site, (&flow, provider), &identity).await,
-        Err(error) => refuse(&app, &headers, &site, &flow.back, error.into()),
+        Err(error) => {
+            let is_away = flow.is_quiet && matches!(error, ProviderError::Unavailable(_));
+            if is_away && find_earlier(&app, &headers, &site, "").await?.is_some() {
+                provider.note_down();
+                return stay(&flow.back);
+            }
+            refuse(&app, &headers, &site, &flow.back, error.into())
+        }
     }
 }
 
@@ -210,7 +237,7 @@ pub(super) async fn log_out(
     let token = form_urlencoded::parse(&payload.0).find(|(name, _)| name == "logout_token");
     let token = token.map(|(_, token)| token).unwrap_or_default();
     let invalid = |why: String| ApiError::new(Code::LogoutInvalid, why);
-    let _place = provider.enter()?;
+    let _place = provider.enter_logout().await?;
     let logout = match provider.read_logout(&token, app.engine.now()).await {
         Ok(logout) => logout,
         Err(error @ ProviderError::Unavailable(_)) => return Err(error.into()),

@@ -21,6 +21,7 @@ use super::{flow, lines, words};
 use crate::answer::Answered;
 use crate::app::App;
 use crate::error::ApiError;
+use crate::heavy;
 
 /// `GET /console/{namespace}/flows/{flow}/diff/{range}`: a range is `r3..r4` or `r3..draft`.
 pub(super) async fn diff(State(app): State<App>, visit: Visit) -> Answered {
@@ -63,7 +64,9 @@ pub(super) async fn diff(State(app): State<App>, visit: Visit) -> Answered {
         "What means something else",
         &meaning(&compared.differences),
     ));
-    let text = match lines::diff(&was.source, &source) {
+    let texts = (was.source.clone(), source.clone());
+    let compared_lines = heavy::compute(move || lines::diff(&texts.0, &texts.1)).await?;
+    let text = match compared_lines {
         same if same.is_empty() => Markup::text("The texts are equal.").within("p", "empty"),
         differs => differs,
     };
@@ -253,7 +256,9 @@ async fn show_rehearsal(
     };
     let title = format!("{} r{number}: rehearsal", found.flow.name);
     let mut body = vec![back(visit, &found)];
-    body.extend(latest.as_ref().map(report::show));
+    if let Some(latest) = latest.clone() {
+        body.push(heavy::compute(move || report::show(&latest)).await?);
+    }
     body.push(section("acts", "Acts", &{
         let again = latest.as_ref().is_some_and(|latest| !latest.is_over());
         let mut offers = Vec::new();

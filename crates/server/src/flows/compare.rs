@@ -8,13 +8,14 @@ use semel_api::Code;
 use semel_api::types::{DiffFilter, FlowDiff, FlowDifference, GraphFilter};
 use semel_flow::{Examined, Severity};
 use semel_model::FlowName;
-use semel_store::flows::{self, FlowView, ReleaseView};
+use semel_store::flows::{self, FlowView};
 
 use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::console::Graph;
 use crate::error::ApiError;
+use crate::heavy;
 use crate::query::{Named, Params};
 
 /// A picture alone: nothing in it acts, and nothing is loaded for it.
@@ -29,22 +30,27 @@ pub(crate) async fn graph(
     Params(filter): Params<GraphFilter>,
 ) -> Answered {
     let name = flow.flow()?;
-    let (flow, releases) = find(&app, &caller, &name).await?;
+    let flow = find(&app, &caller, &name).await?;
     let number = filter.release.or(flow.live).or(flow.latest);
-    let source = source_of(&releases, number)?;
-    let examined = examine(&app, &caller, &name, source).await?;
-    let graph = Graph {
-        name: name.as_str(),
-        starts: examined.starts(),
-        steps: &examined.0.chart,
-        whole: filter.whole,
-    };
+    let source = source_of(&app, &caller, &name, number).await?;
+    let whole = filter.whole;
+    let drawn = work_through(&app, &caller, &name, [source], move |name, [examined]| {
+        let starts = examined.inventory.starts.iter();
+        let graph = Graph {
+            name,
+            starts: starts.map(|start| start.trigger).collect(),
+            steps: &examined.chart,
+            whole,
+        };
+        graph.as_file()
+    });
+    let picture = drawn.await?;
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("image/svg+xml")),
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ];
-    Ok((StatusCode::OK, headers, graph.as_file()).into_response())
+    Ok((StatusCode::OK, headers, picture).into_response())
 }
 
 /// `GET /v1/flows/{flow}/diff`.
@@ -55,20 +61,27 @@ pub(crate) async fn diff(
     Params(filter): Params<DiffFilter>,
 ) -> Answered {
     let name = flow.flow()?;
-    let (flow, releases) = find(&app, &caller, &name).await?;
-    let first = releases.iter().map(|release| release.number).min();
-    let before = filter.before.or(flow.live).or(first);
+    let flow = find(&app, &caller, &name).await?;
+    let before = match filter.before.or(flow.live) {
+        Some(number) => Some(number),
+        None => {
+            let home = app.cell().home();
+            flows::find_first_number(home, caller.namespace_id, name.as_str()).await?
+        }
+    };
     let (after, new) = match (filter.after, &flow.draft) {
         (None, Some(draft)) => ("draft".to_owned(), draft.clone()),
         (after, _) => {
             let number = after.or(flow.latest);
-            (spelled(number), source_of(&releases, number)?)
+            let source = source_of(&app, &caller, &name, number).await?;
+            (spelled(number), source)
         }
     };
-    let old = source_of(&releases, before)?;
-    let old = examine(&app, &caller, &name, old).await?.0;
-    let new = examine(&app, &caller, &name, new).await?.0;
-    let differences = semel_flow::compare(&old, &new);
+    let old = source_of(&app, &caller, &name, before).await?;
+    let compared = work_through(&app, &caller, &name, [old, new], |_, [old, new]| {
+        semel_flow::compare(&old, &new)
+    });
+    let differences = compared.await?;
     answer::ok(&FlowDiff {
         flow: name.to_string(),
         before: spelled(before),
@@ -92,54 +105,43 @@ fn view(found: semel_flow::Difference) -> FlowDifference {
     }
 }
 
-async fn find(
-    app: &App,
-    caller: &Caller,
-    name: &FlowName,
-) -> Result<(FlowView, Vec<ReleaseView>), ApiError> {
+async fn find(app: &App, caller: &Caller, name: &FlowName) -> Result<FlowView, ApiError> {
     let home = app.cell().home();
     let mut found = flows::list(home, caller.namespace_id, Some(name.as_str())).await?;
-    let Some(flow) = found.pop() else {
-        return Err(ApiError::plain(Code::FlowNotFound));
-    };
-    let home = app.cell().home();
-    let releases = flows::list_releases(home, caller.namespace_id, name.as_str()).await?;
-    Ok((flow, releases))
+    found
+        .pop()
+        .ok_or_else(|| ApiError::plain(Code::FlowNotFound))
 }
 
-fn source_of(releases: &[ReleaseView], number: Option<i32>) -> Result<String, ApiError> {
-    let mut releases = releases.iter();
-    let found = releases.find(|release| Some(release.number) == number);
-    match found {
-        Some(release) => Ok(release.source.clone()),
-        None => Err(ApiError::plain(Code::ReleaseNotFound)),
-    }
-}
-
-/// What is known of a text, with the connections as they are.
-struct Known(Examined);
-
-impl Known {
-    fn starts(&self) -> Vec<semel_model::TriggerKind> {
-        let starts = self.0.inventory.starts.iter();
-        starts.map(|start| start.trigger).collect()
-    }
-}
-
-/// Examines a text off the threads that serve requests.
-async fn examine(
+/// The text of one release. A flow may have very many.
+async fn source_of(
     app: &App,
     caller: &Caller,
     name: &FlowName,
-    source: String,
-) -> Result<Known, ApiError> {
+    number: Option<i32>,
+) -> Result<String, ApiError> {
+    let missing = || ApiError::plain(Code::ReleaseNotFound);
+    let number = number.ok_or_else(missing)?;
+    let home = app.cell().home();
+    let found = flows::find_source(home, caller.namespace_id, name.as_str(), number).await?;
+    found.ok_or_else(missing)
+}
+
+/// Examines texts with the connections as they are, and makes something of them.
+async fn work_through<T: Send + 'static, const N: usize>(
+    app: &App,
+    caller: &Caller,
+    name: &FlowName,
+    sources: [String; N],
+    make: impl FnOnce(&str, [Examined; N]) -> T + Send + 'static,
+) -> Result<T, ApiError> {
     let namespace_id = caller.namespace_id;
     let facts = app.engine.facts(namespace_id, Severity::Warning).await?;
-    let file = format!("{name}.flow.yaml");
-    let examining =
-        tokio::task::spawn_blocking(move || semel_flow::examine(&file, &source, &facts));
-    let examined = examining.await;
-    examined
-        .map(Known)
-        .map_err(|_| ApiError::internal("a check panicked"))
+    let name = name.to_string();
+    heavy::compute(move || {
+        let file = format!("{name}.flow.yaml");
+        let examined = sources.map(|source| semel_flow::examine(&file, &source, &facts));
+        make(&name, examined)
+    })
+    .await
 }

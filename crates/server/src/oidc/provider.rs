@@ -1,6 +1,7 @@
 //! The identity provider: its configuration, and the exchange of a code for an identity.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex as Short, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -11,6 +12,7 @@ use semel_engine::BoundedClient;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 use url::form_urlencoded;
 
 use super::claims::{self, Claims, Identity, Logout};
@@ -18,6 +20,7 @@ use super::discovery::{self, Discovery, Endpoint};
 use super::flow::Flow;
 use super::keys::{self, Keys};
 use super::{OidcOptions, ProviderError, shown};
+use crate::crowd::{Crowd, Member};
 
 /// How long the provider's configuration is used without asking again.
 const KEPT_FOR: Duration = Duration::from_secs(3_600);
@@ -27,6 +30,22 @@ const REST: Duration = Duration::from_secs(5);
 
 /// How many exchanges with the provider go on at once: each of them waits for a stranger.
 const EXCHANGES_MAX: usize = 32;
+
+/// How many of them one address has. This machine is not counted: a proxy on it brings everybody.
+const EXCHANGES_EACH: usize = 4;
+
+/// How many logout tokens are read at once. They have places of their own, so that who fills those of
+/// sign-ins keeps nobody in.
+const LOGOUTS_MAX: usize = 8;
+
+/// How long to wait for a place.
+const PLACE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the provider may take to show that it answers.
+const PROBE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// How long a provider that did not answer is left alone.
+const DOWN_FOR: Duration = Duration::from_secs(30);
 
 /// The longest token that is read.
 const TOKEN_BYTES_MAX: usize = 64 * 1024;
@@ -58,6 +77,15 @@ pub(crate) struct Provider {
     found: Mutex<Option<LastRead>>,
     keys: Keys,
     places: Semaphore,
+    crowd: Crowd,
+    logouts: Semaphore,
+    down_since: Short<Option<Instant>>,
+}
+
+/// A place for one exchange. Dropping it leaves.
+pub(crate) struct ExchangePlace<'a> {
+    _place: SemaphorePermit<'a>,
+    _member: Option<Member>,
 }
 
 impl Provider {
@@ -70,6 +98,9 @@ impl Provider {
             found: Mutex::default(),
             keys: Keys::default(),
             places: Semaphore::new(EXCHANGES_MAX),
+            crowd: Crowd::new(EXCHANGES_EACH),
+            logouts: Semaphore::new(LOGOUTS_MAX),
+            down_since: Short::default(),
         })
     }
 
@@ -83,12 +114,50 @@ impl Provider {
         &self.options.issuer
     }
 
-    /// A place for one exchange.
-    pub(crate) fn enter(&self) -> Result<SemaphorePermit<'_>, ProviderError> {
-        let place = self.places.try_acquire();
-        place.map_err(|_| {
-            ProviderError::Unavailable("too many people sign in at this moment".to_owned())
+    /// A place for one exchange: one address has few, and who finds none free waits for one.
+    pub(crate) async fn enter(&self, peer: SocketAddr) -> Result<ExchangePlace<'_>, ProviderError> {
+        let member = self.crowd.join(peer).ok_or_else(|| {
+            let why = "too many people sign in from this address at this moment";
+            ProviderError::Unavailable(why.to_owned())
+        })?;
+        Ok(ExchangePlace {
+            _place: take_place(&self.places).await?,
+            _member: Some(member),
         })
+    }
+
+    /// A place for reading a logout token.
+    pub(crate) async fn enter_logout(&self) -> Result<ExchangePlace<'_>, ProviderError> {
+        Ok(ExchangePlace {
+            _place: take_place(&self.logouts).await?,
+            _member: None,
+        })
+    }
+
+    /// Whether the provider did not answer a moment ago. Sign-ins that still hold are not renewed then.
+    pub(crate) fn is_down(&self) -> bool {
+        let since = self.down_since.lock();
+        let since = since.unwrap_or_else(PoisonError::into_inner);
+        since.is_some_and(|since| since.elapsed() < DOWN_FOR)
+    }
+
+    /// Remembers that the provider does not answer.
+    pub(crate) fn note_down(&self) {
+        let since = self.down_since.lock();
+        *since.unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether the provider answers. It is asked before a browser that is signed in is led there.
+    pub(crate) async fn answers(&self) -> bool {
+        if self.is_down() {
+            return false;
+        }
+        let reading = discovery::read(&self.client, &self.options);
+        let answers = matches!(timeout(PROBE_PATIENCE, reading).await, Ok(Ok(_)));
+        if !answers {
+            self.note_down();
+        }
+        answers
     }
 
     /// Reads everything that signing in needs, and says how many keys there are.
@@ -308,3 +377,15 @@ impl Provider {
         Ok(())
     }
 }
+
+async fn take_place(places: &Semaphore) -> Result<SemaphorePermit<'_>, ProviderError> {
+    match timeout(PLACE_PATIENCE, places.acquire()).await {
+        Ok(Ok(place)) => Ok(place),
+        Ok(Err(_)) | Err(_) => Err(ProviderError::Unavailable(
+            "too many people sign in at this moment".to_owned(),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -25,7 +25,11 @@ pub(super) fn routes() -> Routes {
         .op("draw_flow", "Draw the steps of a release as a picture.")
         .query::<GraphFilter>()
         .answers_content(200, Content::Other("image/svg+xml"))
-        .fails(&[Code::FlowNotFound, Code::ReleaseNotFound])
+        .fails(&[
+            Code::FlowNotFound,
+            Code::ReleaseNotFound,
+            Code::TooManyRequests,
+        ])
         .get("/flows/{flow}/diff", Read, flows::compare::diff)
         .op(
             "compare_releases",
@@ -33,7 +37,11 @@ pub(super) fn routes() -> Routes {
         )
         .query::<DiffFilter>()
         .ok::<FlowDiff>()
-        .fails(&[Code::FlowNotFound, Code::ReleaseNotFound])
+        .fails(&[
+            Code::FlowNotFound,
+            Code::ReleaseNotFound,
+            Code::TooManyRequests,
+        ])
         .get("/flows/{flow}/rehearsals", Read, rehearsals::list)
         .op(
             "list_rehearsals",

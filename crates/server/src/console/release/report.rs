@@ -1,5 +1,6 @@
 //! What a rehearsal showed: the violations with how to repeat them, and every case as a matrix.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use semel_api::types::{Rehearsal, Release};
@@ -120,11 +121,13 @@ fn violation(case: &CaseReport) -> String {
 
 /// Faults down, examples across.
 fn matrix(report: &Report) -> Markup {
-    let mut faults: Vec<&str> = Vec::new();
+    let (mut faults, mut known): (Vec<&str>, HashSet<&str>) = Default::default();
+    let mut cases: HashMap<(&str, &str), &CaseReport> = HashMap::new();
     for case in &report.cases {
-        if !faults.contains(&case.fault.as_str()) {
+        if known.insert(&case.fault) {
             faults.push(&case.fault);
         }
+        cases.entry((&case.fault, &case.example)).or_insert(case);
     }
     let left_out = faults.len().saturating_sub(ROWS_MAX);
     faults.truncate(ROWS_MAX);
@@ -137,9 +140,7 @@ fn matrix(report: &Report) -> Markup {
     for fault in faults {
         let _ = write!(table, "<tr><th scope=\"row\">{}</th>", markup::code(fault));
         for example in &report.examples {
-            let mut cases = report.cases.iter();
-            let case = cases.find(|case| case.fault == *fault && case.example == *example);
-            let _ = match case {
+            let _ = match cases.get(&(fault, example.as_str())) {
                 Some(case) => write!(
                     table,
                     "<td data-label=\"{}\"><div>{}</div></td>",

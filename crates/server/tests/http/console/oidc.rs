@@ -1,5 +1,6 @@
 //! Signing in through an identity provider: a real one, in a process of its own.
 
+mod down;
 mod leaving;
 mod liar;
 mod log;

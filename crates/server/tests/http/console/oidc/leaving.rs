@@ -115,6 +115,39 @@ async fn a_sign_in_of_a_week_is_not_renewed_but_made_anew() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_change_of_rights_gives_a_sign_in_no_more_time() -> Result<()> {
+    let scene = Scene::start().await?;
+    scene.map("ops", Role::Viewer).await?;
+    scene.map("on-call", Role::Operator).await?;
+    let mut browser = scene.enter("ada", HOME).await?;
+    let cookie = |browser: &Traveller| {
+        let cookie = browser.cookie(&scene.base(), "semel_dev");
+        cookie.map(str::to_owned)
+    };
+    let before = cookie(&browser);
+    let client = scene.world.database.connect().await?;
+    let aged = "UPDATE sign_ins SET created_at = moment() - interval '3 days'";
+    client.batch_execute(aged).await?;
+
+    let ada = json!({ "name": "Ada Lovelace", "groups": ["ops", "on-call"] });
+    scene.provider.know("ada", &ada).await?;
+    scene.pass(11).await?;
+    scene
+        .until(&mut browser, |browser| scene.went_through_provider(browser))
+        .await?;
+
+    let after = cookie(&browser);
+    assert!(
+        after.is_some() && after != before,
+        "other rights, another cookie"
+    );
+    let old = "SELECT count(*) FROM sign_ins WHERE created_at < moment() - interval '3 days'";
+    let old: i64 = client.query_one(old, &[]).await?.get(0);
+    assert_eq!(old, 1, "its seven days have not begun again");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_sign_in_that_the_provider_does_not_renew_is_over() -> Result<()> {
     let scene = Scene::start().await?;
     scene.map("ops", Role::Viewer).await?;
