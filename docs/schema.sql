@@ -246,6 +246,25 @@ CREATE TABLE logout_tokens (
 );
 CREATE INDEX logout_tokens_by_expiry ON logout_tokens USING btree (expires_at);
 
+-- Searches of runs that people saved in the console.
+CREATE TABLE searches (
+    -- The namespace that is searched.
+    namespace_id integer NOT NULL,
+    -- The token or the person whose it is; zero where everybody in the namespace has it.
+    owner uuid NOT NULL,
+    -- What it is called.
+    name text NOT NULL,
+    -- What is searched for, as in the search box.
+    query text NOT NULL,
+    -- Who saved it.
+    saved_by text NOT NULL,
+    -- When it was saved.
+    saved_at timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT searches_pkey PRIMARY KEY (namespace_id, owner, name),
+    CONSTRAINT searches_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces(id)
+);
+
 -- Destinations as their owners describe them. They name secrets and hold none.
 CREATE TABLE connections (
     -- The namespace that owns it.
@@ -416,6 +435,8 @@ CREATE TABLE sessions (
     id uuid NOT NULL,
     -- Host and process number, for operators.
     process text NOT NULL,
+    -- The version of the program, for operators.
+    version text NOT NULL DEFAULT ''::text,
     -- When it began.
     started_at timestamp with time zone NOT NULL DEFAULT moment(),
     -- When its runs may be taken by others, unless it is renewed before.
@@ -696,7 +717,7 @@ CREATE TABLE approvals (
     ended_at timestamp with time zone,
     -- Yes or no, if it is decided.
     approved boolean,
-    -- The name of a token; or, by link, an unverified name.
+    -- `token:` and its name, or `person:` and theirs; or, by link, an unverified name.
     decided_by text,
     -- The comment of the person who decided.
     comment text,

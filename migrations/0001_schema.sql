@@ -183,6 +183,23 @@ COMMENT ON COLUMN logout_tokens.digest IS 'SHA-256 of the issuer and the token''
 COMMENT ON COLUMN logout_tokens.expires_at IS 'When a token of this identity would be too old anyway.';
 CREATE INDEX logout_tokens_by_expiry ON logout_tokens (expires_at);
 
+CREATE TABLE searches (
+    namespace_id integer NOT NULL REFERENCES namespaces,
+    owner        uuid NOT NULL,
+    name         text NOT NULL,
+    query        text NOT NULL,
+    saved_by     text NOT NULL,
+    saved_at     timestamptz NOT NULL DEFAULT moment(),
+    PRIMARY KEY (namespace_id, owner, name)
+);
+COMMENT ON TABLE searches IS 'Searches of runs that people saved in the console.';
+COMMENT ON COLUMN searches.namespace_id IS 'The namespace that is searched.';
+COMMENT ON COLUMN searches.owner IS 'The token or the person whose it is; zero where everybody in the namespace has it.';
+COMMENT ON COLUMN searches.name IS 'What it is called.';
+COMMENT ON COLUMN searches.query IS 'What is searched for, as in the search box.';
+COMMENT ON COLUMN searches.saved_by IS 'Who saved it.';
+COMMENT ON COLUMN searches.saved_at IS 'When it was saved.';
+
 CREATE TABLE connections (
     namespace_id integer NOT NULL,
     name         text NOT NULL,
@@ -346,6 +363,7 @@ CREATE INDEX queue_by_holder ON queue (holder) WHERE holder IS NOT NULL;
 CREATE TABLE sessions (
     id         uuid PRIMARY KEY,
     process    text NOT NULL,
+    version    text NOT NULL DEFAULT '',
     started_at timestamptz NOT NULL DEFAULT moment(),
     expires_at timestamptz NOT NULL,
     lost_at    timestamptz
@@ -353,6 +371,7 @@ CREATE TABLE sessions (
 COMMENT ON TABLE sessions IS 'Live workers. The session is renewed, not the runs that it holds.';
 COMMENT ON COLUMN sessions.id IS 'One stretch of a process''s life: a lost lease ends it, and the process begins another.';
 COMMENT ON COLUMN sessions.process IS 'Host and process number, for operators.';
+COMMENT ON COLUMN sessions.version IS 'The version of the program, for operators.';
 COMMENT ON COLUMN sessions.started_at IS 'When it began.';
 COMMENT ON COLUMN sessions.expires_at IS 'When its runs may be taken by others, unless it is renewed before.';
 COMMENT ON COLUMN sessions.lost_at IS 'When its runs began to be freed; it is never renewed after that, whatever the clock says.';
@@ -363,7 +382,6 @@ CREATE TABLE journal (
     seq            integer NOT NULL,
     epoch          bigint NOT NULL,
     at             timestamptz NOT NULL,
-    version    text NOT NULL DEFAULT '',
     events         json NOT NULL,
     PRIMARY KEY (partition_date, run_id, seq)
 ) PARTITION BY RANGE (partition_date);
@@ -371,7 +389,6 @@ COMMENT ON TABLE journal IS 'What happened to each run, one row per write. Appen
 COMMENT ON COLUMN journal.partition_date IS 'The day on which the run was accepted.';
 COMMENT ON COLUMN journal.run_id IS 'The run.';
 COMMENT ON COLUMN journal.seq IS '1, 2, 3 … without a gap.';
-COMMENT ON COLUMN sessions.version IS 'The version of the program, for operators.';
 COMMENT ON COLUMN journal.epoch IS 'The lease under which it was written.';
 COMMENT ON COLUMN journal.at IS 'When it was written.';
 COMMENT ON COLUMN journal.events IS 'The events of this write, in order.';
@@ -634,7 +651,7 @@ COMMENT ON COLUMN approvals.opened_at IS 'When people were asked.';
 COMMENT ON COLUMN approvals.until IS 'When it times out.';
 COMMENT ON COLUMN approvals.ended_at IS 'When it was decided, or ended otherwise.';
 COMMENT ON COLUMN approvals.approved IS 'Yes or no, if it is decided.';
-COMMENT ON COLUMN approvals.decided_by IS 'The name of a token; or, by link, an unverified name.';
+COMMENT ON COLUMN approvals.decided_by IS '`token:` and its name, or `person:` and theirs; or, by link, an unverified name.';
 COMMENT ON COLUMN approvals.comment IS 'The comment of the person who decided.';
 COMMENT ON COLUMN approvals.round IS 'How many times the run had asked for the same decision before.';
 CREATE INDEX approvals_open ON approvals (namespace_id, opened_at, id) WHERE state = 'open';

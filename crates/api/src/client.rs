@@ -26,6 +26,7 @@ mod resources;
 mod run_jobs;
 mod runs;
 mod schedules;
+mod searches;
 mod secrets;
 mod servers;
 mod subscriptions;

@@ -31,6 +31,7 @@ mod run;
 mod run_job;
 mod run_status;
 mod schedule;
+mod search;
 mod secret;
 mod server;
 mod sign_in;
@@ -96,6 +97,7 @@ pub use schedule::{
     FireSchedule, FiredSchedule, Instant, InstantFilter, PauseSchedule, PausedSchedule, Schedule,
     Tick, TickFilter, TickVerdict,
 };
+pub use search::{ForgottenSearch, KeptSearch, SaveSearch, SavedSearch, SearchScope};
 pub use secret::{DeletedSecret, Rotated, Secret, SecretSet, SetSecret};
 pub use server::{QueueDepth, Server, ServerState, Servers, ServiceFailures};
 pub use sign_in::SignInCode;

@@ -76,6 +76,8 @@ pub(crate) struct Holder {
     pub(crate) groups: Vec<String>,
     /// What it may do.
     pub(crate) rights: Rights,
+    /// The namespaces that a person may enter; none for a token, which opens one.
+    pub(crate) namespaces: Vec<String>,
 }
 
 impl Holder {
@@ -158,6 +160,7 @@ pub(crate) async fn verify(
         expires_at: row.expires_at,
         groups: row.groups,
         rights: row.rights,
+        namespaces: Vec::new(),
     });
     verified.keep(&presented, &caller);
     Ok(caller)
@@ -269,6 +272,7 @@ mod tests {
             expires_at: Timestamp::UNIX_EPOCH,
             groups: Vec::new(),
             rights: Rights::ALL,
+            namespaces: Vec::new(),
         })
     }
 

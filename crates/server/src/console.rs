@@ -25,8 +25,8 @@ mod graph;
 mod jobs;
 mod key;
 mod lines;
-mod look;
 mod live;
+mod look;
 mod markup;
 mod oidc;
 mod overview;
@@ -36,6 +36,7 @@ mod replays;
 mod run;
 mod runs;
 mod schedules;
+mod searches;
 mod servers;
 mod session;
 mod settings;
@@ -113,25 +114,26 @@ fn reading() -> Routes {
     let page = Access::Console;
     Routes::default()
         .get("/console/{namespace}/", page, overview::page)
+        .get("/console/{namespace}/live", page, live::follow)
         .get("/console/{namespace}/runs", page, runs::page)
         .get("/console/{namespace}/runs/{run}", page, run::page)
         .get(
-        .get("/console/{namespace}/live", page, live::follow)
             "/console/{namespace}/runs/{run}/duplicates",
             page,
             duplicates::of_run,
         )
+        .get("/console/{namespace}/searches", page, searches::page)
         .get("/console/{namespace}/keys", page, key::page)
         .get("/console/{namespace}/doubts", page, doubts::page)
-        .get("/console/{namespace}/effects", page, effects::page)
-        .get("/console/{namespace}/effects/{effect}", page, effect::page)
-        .get("/console/{namespace}/approvals", page, approvals::page)
-        .get(
         .get(
             "/console/{namespace}/doubts/group",
             page,
             doubts::group::page,
         )
+        .get("/console/{namespace}/effects", page, effects::page)
+        .get("/console/{namespace}/effects/{effect}", page, effect::page)
+        .get("/console/{namespace}/approvals", page, approvals::page)
+        .get(
             "/console/{namespace}/approvals/{approval}",
             page,
             approvals::show_one,
@@ -162,7 +164,6 @@ fn reading() -> Routes {
             page,
             subscriptions::show_one,
         )
-        .get("/console/{namespace}/tasks", page, tasks::page)
         .get("/console/{namespace}/events", page, events::page)
         .get(
             "/console/{namespace}/events/{event}",
@@ -170,6 +171,7 @@ fn reading() -> Routes {
             events::show_one,
         )
         .get("/console/{namespace}/servers", page, servers::page)
+        .get("/console/{namespace}/tasks", page, tasks::page)
         .get("/console/{namespace}/jobs", page, jobs::page)
         .get("/console/{namespace}/jobs/new", page, jobs::plan)
         .get("/console/{namespace}/jobs/{job}", page, jobs::show_one)
@@ -222,11 +224,22 @@ fn acting() -> Routes {
     Routes::default()
         .post("/console/{namespace}/sign-out", form, session::leave)
         .post("/console/{namespace}/look", form, session::set_look)
+        .post("/console/{namespace}/searches", form, searches::save)
+        .post(
+            "/console/{namespace}/searches/forget",
+            form,
+            searches::forget,
+        )
         .post("/console/{namespace}/runs/{run}/cancel", form, run::cancel)
         .post("/console/{namespace}/runs/{run}/resume", form, run::resume)
         .post(held, form, duplicates::decide)
         .post(settle, form, effect::settle)
         .post(decide, form, approvals::decide)
+        .post(
+            "/console/{namespace}/doubts/group",
+            form,
+            doubts::group::settle,
+        )
         .merge(operating())
 }
 
@@ -244,11 +257,6 @@ fn operating() -> Routes {
         .post(&connection("pause"), form, connections::pause)
         .post(&connection("resume"), form, connections::resume)
         .post(&connection("test"), form, connections::test)
-        .post(
-            "/console/{namespace}/doubts/group",
-            form,
-            doubts::group::settle,
-        )
         .post(retry, form, subscriptions::retry)
         .post("/console/{namespace}/jobs", form, jobs::make)
         .post("/console/{namespace}/replays", form, replays::plan)

@@ -68,6 +68,7 @@ pub mod retention;
 pub mod run_jobs;
 pub mod runs;
 pub mod schedules;
+pub mod searches;
 pub mod secrets;
 pub mod seen_bodies;
 pub mod sessions;
@@ -147,8 +148,8 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("kv", kv::STATEMENTS),
         ("kv", kv::VIEWS),
         ("locks", locks::STATEMENTS),
-        ("namespaces", namespaces::STATEMENTS),
         ("marks", marks::STATEMENTS),
+        ("namespaces", namespaces::STATEMENTS),
         ("named_effects", named_effects::STATEMENTS),
         ("named_effects", named_effects::HOLDS),
         ("named_effects", named_effects::NOTICES),
@@ -185,6 +186,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("runs", runs::LISTS),
         ("reconcile_passes", reconcile_passes::STATEMENTS),
         ("schedules", schedules::STATEMENTS),
+        ("searches", searches::STATEMENTS),
         ("secrets", secrets::STATEMENTS),
         ("seen_bodies", seen_bodies::STATEMENTS),
         ("sessions", sessions::STATEMENTS),

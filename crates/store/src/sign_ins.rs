@@ -38,7 +38,14 @@ const EXCHANGE: &str = "
 const FIND: &str = "
     SELECT t.namespace_id, n.name, t.name, t.expires_at, t.groups, t.rights, t.id,
            s.seen_at < moment() - interval '1 minute', t.subject,
-           t.kind = 'person' AND s.expires_at < moment() + make_interval(secs => $4)
+           t.kind = 'person' AND s.expires_at < moment() + make_interval(secs => $4),
+           ARRAY(SELECT o.name
+                   FROM tokens p
+                   JOIN namespaces o ON o.id = p.namespace_id
+                  WHERE p.kind = 'person' AND p.issuer = h.issuer AND p.subject = h.subject
+                    AND p.revoked_at IS NULL AND p.expires_at > moment()
+                  ORDER BY o.name
+                  LIMIT 100)
       FROM sign_ins s
       JOIN tokens h ON h.id = s.token_id
       JOIN tokens t ON t.id = h.id
@@ -121,6 +128,8 @@ pub struct SignInRow {
     pub subject: Option<String>,
     /// Whether the provider has to name the person's groups again before long.
     pub is_renewal_due: bool,
+    /// The namespaces that the person may enter, by name; none for a token, which opens one. 100 at most.
+    pub namespaces: Vec<String>,
 }
 
 /// How long a sign-in lasts, and for whom it is looked up.
@@ -200,6 +209,7 @@ pub async fn find(
             use_is_old: row.get(7),
             subject: row.get(8),
             is_renewal_due: row.get(9),
+            namespaces: row.get(10),
         }
     }))
 }

@@ -150,12 +150,13 @@ async fn find_by(
     let found = match known.find(&digest, namespace) {
         Some(caller) => Some((caller, false)),
         None => {
-            let found = look_up(digest, namespace, cells).await?;
+            let found = look_up(digest, namespace, cells, by).await?;
             // What is due is not kept: another server may renew it at this moment.
-            // Nor is what was found for a name that the visitor made up.
+            // Nor is what was found for a name that the visitor made up, nor what a script found: a
+            // person's use has to be noted.
             if let Some((caller, false)) = &found
-                && (namespace.is_empty() || caller.namespace.as_str() == namespace)
                 && by == By::Person
+                && (namespace.is_empty() || caller.namespace.as_str() == namespace)
             {
                 known.keep((digest, namespace), caller);
             }
@@ -178,8 +179,8 @@ async fn look_up(
     digest: [u8; 32],
     namespace: &str,
     (cell, writable): (&Cell, &Cell),
-) -> Result<Option<(Caller, bool)>, ApiError> {
     by: By,
+) -> Result<Option<(Caller, bool)>, ApiError> {
     let terms = SignInTerms {
         idle: Span::from_secs(IDLE_SECS),
         renewal: Span::from_secs(RENEWAL_SECS),
@@ -207,6 +208,7 @@ async fn look_up(
         expires_at: row.expires_at,
         groups: row.groups,
         rights: row.rights,
+        namespaces: row.namespaces,
     });
     Ok(Some((caller, row.is_renewal_due)))
 }

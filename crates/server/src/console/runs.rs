@@ -7,7 +7,7 @@ use semel_model::{EffectId, RunId, WaitId};
 use super::markup::{self, Markup};
 use super::shell::{Page as Document, Shell, next_page, show};
 use super::visit::Visit;
-use super::words;
+use super::{searches, words};
 use crate::answer::Answered;
 use crate::live::Topic;
 
@@ -99,7 +99,8 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let asked = [("q", typed)];
     let next = next_page("Older runs", &here, &asked, found.next.as_deref());
     let rows = Markup::join([list].into_iter().chain(next)).within("div", "rows");
-    let body = [presets(&visit, typed), rows];
+    let saved = searches::beside(&visit, typed).await?;
+    let body = [presets(&visit, typed), saved, rows];
     show(&Document {
         shell,
         heading_markup: Markup::fixed("Runs"),

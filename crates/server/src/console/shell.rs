@@ -39,6 +39,8 @@ pub(super) struct Shell {
     pub(super) base: String,
     /// The namespace.
     pub(super) namespace: String,
+    /// The other namespaces that the person may enter.
+    pub(super) others: Vec<Place>,
     /// Whom the browser stands for.
     pub(super) token: String,
     /// What forms carry.
@@ -59,16 +61,16 @@ pub(super) struct Shell {
     pub(super) css: &'static str,
     /// The script.
     pub(super) js: &'static str,
+    /// What the page follows, where it changes by itself.
+    pub(super) following: Option<Following>,
 }
 
 /// A place of the console.
-    /// What the page follows, where it changes by itself.
-    pub(super) following: Option<Following>,
 pub(super) struct Place {
     /// Where it is.
     pub(super) href: String,
     /// What it is called.
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// Whether the page is there.
     pub(super) here: bool,
 }
@@ -91,8 +93,19 @@ impl Shell {
         let caller = visit.caller();
         let places = PLACES.iter().map(|(path, name)| Place {
             href: visit.page(if path.is_empty() { "/" } else { path }),
-            name,
+            name: (*name).to_owned(),
             here: *path == place,
+        });
+        let others = caller.namespaces.iter();
+        let others = others.filter(|it| it.as_str() != caller.namespace.as_str());
+        // The same place there; what one page shows is in one namespace.
+        let others = others.map(|namespace| Place {
+            href: format!(
+                "/console/{namespace}{}",
+                if place.is_empty() { "/" } else { place }
+            ),
+            name: namespace.clone(),
+            here: false,
         });
         let url = format!("{}{json}", visit.signed_in.site.origin());
         let open = json.strip_prefix("/v1").unwrap_or(json);
@@ -100,6 +113,7 @@ impl Shell {
             title: visible(title, false),
             base: visit.page(""),
             namespace: caller.namespace.to_string(),
+            others: others.collect(),
             token: visible(&caller.token, false),
             form: visit.signed_in.form_token.clone(),
             places: places.collect(),
@@ -118,7 +132,13 @@ impl Shell {
             here: visit.here().unwrap_or_else(|| visit.page(place)),
             css: assets::css_address(),
             js: assets::js_address(),
+            following: None,
         }
+    }
+
+    /// The same, of a page that changes by itself.
+    pub(super) fn following(self, following: Option<Following>) -> Self {
+        Self { following, ..self }
     }
 
     /// Fills the search box, unless a person could not see what is in it.
@@ -133,15 +153,9 @@ impl Shell {
 #[derive(Template)]
 #[template(path = "page.html")]
 pub(super) struct Page {
-            following: None,
     /// What surrounds it.
     pub(super) shell: Shell,
     /// The heading.
-    /// The same, of a page that changes by itself.
-    pub(super) fn following(self, following: Option<Following>) -> Self {
-        Self { following, ..self }
-    }
-
     pub(super) heading_markup: Markup,
     /// One sentence that says what is the case.
     pub(super) lead_markup: Markup,

@@ -3,13 +3,14 @@
 use semel_api::Code;
 use semel_api::types::{
     AuditFilter, AuditRecord, ChainFilter, ChangePerson, CreateNamespace, CreateToken,
-    CreatedNamespace, CreatedToken, GroupRole, MapGroup, Namespace,
-    NamespaceFilter, Person, PersonFilter, RevokeToken, Servers, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
+    CreatedNamespace, CreatedToken, ForgottenSearch, GroupRole, KeptSearch, MapGroup, Namespace,
+    NamespaceFilter, Person, PersonFilter, RevokeToken, SaveSearch, SavedSearch, SearchScope,
+    Servers, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
 };
 use semel_model::Right::{Admin, Audit, Instance, Read};
 
 use crate::access::{Access, Routes};
-use crate::{audit, auth, members, namespaces, servers, sign_ins, tokens};
+use crate::{audit, auth, members, namespaces, searches, servers, sign_ins, tokens};
 
 pub(super) fn routes() -> Routes {
     let own = Access::AnyToken("every holder may see what their own token is");
@@ -44,6 +45,7 @@ pub(super) fn routes() -> Routes {
             "Make a code that signs a browser in to the console, once and soon.",
         )
         .ok::<SignInCode>()
+        .merge(searches())
         .merge(members())
         .get("/namespaces", Instance, namespaces::list)
         .op("list_namespaces", "List the namespaces, by name.")
@@ -75,6 +77,27 @@ pub(super) fn routes() -> Routes {
         )
         .query::<ChainFilter>()
         .page::<AuditRecord>()
+}
+
+/// What people saved for themselves; what everybody gets needs a further right.
+fn searches() -> Routes {
+    Routes::default()
+        .get("/searches", Read, searches::list)
+        .op(
+            "list_searches",
+            "List your saved searches, and those that everybody has.",
+        )
+        .page::<SavedSearch>()
+        .put("/searches/{name}", Read, searches::save)
+        .op("save_search", "Save a search of runs.")
+        .takes::<SaveSearch>()
+        .ok::<KeptSearch>()
+        .fails(&[Code::BodyInvalid, Code::RightMissing])
+        .delete("/searches/{name}", Read, searches::forget)
+        .op("forget_search", "Remove a saved search.")
+        .query::<SearchScope>()
+        .ok::<ForgottenSearch>()
+        .fails(&[Code::RightMissing])
 }
 
 /// Who may enter through an identity provider.

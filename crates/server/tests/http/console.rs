@@ -12,6 +12,7 @@ mod look;
 mod oidc;
 mod operating;
 mod pages;
+mod searches;
 mod signing_in;
 mod stage;
 

@@ -206,6 +206,13 @@ async fn one_sign_in_opens_every_namespace_that_a_group_has_a_role_in() -> Resul
             let shown = browser.go(&format!("{base}/console/{page}/runs")).await?;
             assert_eq!(shown.status, status, "{page}: {}", shown.text);
         }
+        let runs = browser.go(&format!("{base}/console/main/runs")).await?;
+        assert!(
+            runs.text
+                .contains("<a href=\"/console/elsewhere/runs\">elsewhere</a>"),
+            "one page leads to the same of the other namespace: {}",
+            runs.text
+        );
         let own = browser.go(&format!("{base}/console/main/tokens")).await?;
         assert_eq!(own.status, 200, "admin there");
         let foreign = browser

@@ -19,6 +19,7 @@ async fn an_empty_installation_says_what_would_be_there() -> Result<()> {
     for (page, says) in [
         ("/", "Nothing waits for you."),
         ("/runs", "semel run start FLOW"),
+        ("/searches", "No search is saved."),
         ("/doubts", "Nothing is in doubt."),
         ("/approvals", "Nobody is asked for anything."),
         ("/duplicates", "No repeat was stopped."),
@@ -28,9 +29,9 @@ async fn an_empty_installation_says_what_would_be_there() -> Result<()> {
         ("/connections", "semel connection create NAME"),
         ("/secrets", "semel secret set NAME"),
         ("/subscriptions", "semel subscription create NAME"),
-        ("/tasks", "No worker has anything to do."),
         ("/events", "No run has emitted an event."),
         ("/servers", "1 server has a lease that holds."),
+        ("/tasks", "No worker has anything to do."),
         ("/jobs", "Nothing was done to many runs at once yet."),
         ("/replays", "No plan was made yet."),
         ("/settings", "semel alert set CONNECTION"),
