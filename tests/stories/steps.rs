@@ -146,7 +146,7 @@ async fn the_page_of_approval_works_as_printed() -> Result<()> {
         shown.contains("4200") && shown.contains("digest"),
         "{shown}"
     );
-    ensure!(done.contains("approved by dev"), "{done}");
+    ensure!(done.contains("approved by token:dev"), "{done}");
     let promised: Value = serde_json::from_str(&place.page.only("json")?)?;
     assert_eq!(place.result_of(&place.page.start()?).await?, promised);
     Ok(())

@@ -81,11 +81,13 @@ pub enum Approver {
 }
 
 impl Approver {
-    /// The name under which a decision is recorded. One that was only claimed says so.
+    /// The name under which a decision is recorded. One that was only claimed says so; and a token may be
+    /// called like a person, so the kind is part of it.
     fn name(&self) -> String {
         match self {
             Self::Link { name } => format!("{name} (by link, unverified)"),
-            Self::Token { name, .. } | Self::Person { name, .. } => name.clone(),
+            Self::Token { name, .. } => format!("token:{name}"),
+            Self::Person { name, .. } => format!("person:{name}"),
         }
     }
 

@@ -110,7 +110,7 @@ async fn the_first_decision_stands_and_every_request_gets_it() -> Result<()> {
     let result = result_of(&end)?;
     assert_eq!(
         (&result["approved"], &result["by"], &result["comment"]),
-        (&json!(true), &json!("ada"), &json!("looked at it"))
+        (&json!(true), &json!("token:ada"), &json!("looked at it"))
     );
     Ok(())
 }
@@ -127,7 +127,7 @@ async fn a_rejection_fails_the_run_before_later_steps() -> Result<()> {
     assert_eq!(end.state, RunState::Failed);
     let fault = end.fault.unwrap_or_default();
     assert!(
-        fault.contains("approval-rejected") && fault.contains("rejected by ada"),
+        fault.contains("approval-rejected") && fault.contains("rejected by token:ada"),
         "{fault}"
     );
     assert_eq!(after, Value::Null, "nothing behind it ran");
@@ -173,7 +173,7 @@ async fn only_those_who_are_asked_may_decide_and_others_from_half_of_the_time_on
     assert!(matches!(nobody, Err(DecideError::Denied(_))), "{nobody:?}");
     assert!(matches!(early, Err(DecideError::Denied(_))), "{early:?}");
     assert_eq!(told[0]["from"], json!(["cfo"]));
-    assert_eq!(result_of(&end)?["by"], "cfo");
+    assert_eq!(result_of(&end)?["by"], "token:cfo");
     Ok(())
 }
 

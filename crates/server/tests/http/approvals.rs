@@ -188,7 +188,7 @@ async fn a_token_decides_by_its_name_or_a_group_and_by_what_was_shown() -> Resul
     assert_eq!(refused(denied)?, Code::ApprovalDenied);
     assert_eq!(refused(unknown)?, Code::ApprovalNotFound);
     assert_eq!(refused(differs)?, Code::ApprovalDiffers);
-    assert_eq!(first.body.decision.by, "bob");
+    assert_eq!(first.body.decision.by, "token:bob");
     assert!(again.replayed && again.body == first.body);
     assert_eq!(refused(contrary)?, Code::ApprovalDecided);
     assert_eq!(groups, ["finance"]);
@@ -226,7 +226,7 @@ async fn a_link_alone_is_not_enough_where_login_is_asked_for() -> Result<()> {
     assert!(!page.text().contains("<form"));
     assert_eq!((post.status.as_u16(), by_json.status.as_u16()), (403, 403));
     assert_eq!(by_json.json::<Value>()?["code"], "approval-needs-login");
-    assert_eq!(decided.body.decision.by, "ada");
+    assert_eq!(decided.body.decision.by, "token:ada");
     Ok(())
 }
 
@@ -255,7 +255,7 @@ async fn the_starter_of_the_run_may_not_decide_where_the_step_says_so() -> Resul
     assert_eq!(asked.not_by.as_deref(), Some("ada"));
     assert!(asked.login, "a link does not say who follows it");
     assert_eq!(refused(own)?, Code::ApprovalDenied);
-    assert_eq!(other.body.decision.by, "bob");
+    assert_eq!(other.body.decision.by, "token:bob");
     Ok(())
 }
 

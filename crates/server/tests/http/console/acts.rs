@@ -241,7 +241,7 @@ async fn a_run_is_cancelled_with_a_reason_and_an_approval_decided() -> Result<()
         decided.text()
     );
     assert!(
-        after.contains("Approved by test") && after.contains("“fine”"),
+        after.contains("Approved by token:test") && after.contains("“fine”"),
         "{after}"
     );
     let patience = Span::from_secs(PATIENCE_SECS);
