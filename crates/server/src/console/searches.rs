@@ -88,7 +88,8 @@ pub(super) async fn beside(visit: &Visit, typed: &str) -> Result<Markup, ApiErro
         let all = Markup::text("Saved searches").link(&visit.page("/searches"));
         parts.push(Markup::join([all].into_iter().chain(links)).within("p", "presets"));
     }
-    if !typed.is_empty() {
+    // What a person could not see is not offered to be saved.
+    if !typed.is_empty() && markup::visible(typed, false) == typed {
         let form = save_form(visit, typed, "", "me")?;
         let form = folded("Save this search", false, &form);
         parts.push(form.within("div", "acts saving"));
