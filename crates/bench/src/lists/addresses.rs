@@ -169,7 +169,7 @@ const WAYS: [(&str, &[&str]); 22] = [
 ];
 
 /// The pages of the console, behind `/console/{namespace}`.
-pub(super) const PAGES: [&str; 48] = [
+pub(super) const PAGES: [&str; 53] = [
     "/",
     "/runs",
     "/runs?q=state%3Afailed",
@@ -183,9 +183,11 @@ pub(super) const PAGES: [&str; 48] = [
     "/runs/{batch}",
     "/runs/{asking}",
     "/runs/{run}/duplicates",
+    "/searches",
     "/keys?key={key}",
     "/keys?key=none",
     "/doubts",
+    "/doubts/group?flow=charging",
     "/effects",
     "/effects?state=failed",
     "/effects?state=in_doubt",
@@ -208,6 +210,9 @@ pub(super) const PAGES: [&str; 48] = [
     "/secrets",
     "/subscriptions",
     "/subscriptions/hooked",
+    "/events",
+    "/events/{event}",
+    "/servers",
     "/tasks",
     "/tasks?queue=images&all=yes",
     "/jobs",
@@ -317,7 +322,9 @@ mod tests {
             let is_form = ["/pause", "/resume", "/start", "/rehearse", "/promote"]
                 .iter()
                 .any(|verb| route.ends_with(verb));
-            if is_form || route.contains("{*rest}") {
+            // A stream: it says something only when something changes.
+            let is_stream = route == "/live";
+            if is_form || is_stream || route.contains("{*rest}") {
                 continue;
             }
             count += 1;

@@ -26,7 +26,11 @@ const REPEATED: &str = "
      ORDER BY r.accepted_at DESC
      LIMIT 1";
 
-const ONE: [(&str, &str); 6] = [
+const ONE: [(&str, &str); 7] = [
+    (
+        "event",
+        "SELECT id FROM effects WHERE namespace_id = $1 AND kind = 'emit' ORDER BY intended_at DESC LIMIT 1",
+    ),
     (
         "task",
         "SELECT id FROM tasks WHERE namespace_id = $1 ORDER BY opened_at DESC LIMIT 1",
@@ -118,7 +122,7 @@ impl Samples {
 /// An identity as the API writes it.
 fn shown(name: &str, id: Uuid) -> String {
     match name {
-        "task" | "doubt" => EffectId::from_uuid(id).to_string(),
+        "task" | "doubt" | "event" => EffectId::from_uuid(id).to_string(),
         "approval" => WaitId::from_uuid(id).to_string(),
         "once" => EffectId::named(NamedEffectId::from_uuid(id), 0).to_string(),
         "job" => semel_model::RunJobId::from_uuid(id).to_string(),
