@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use semel_testkit::{Cluster, Options, Server};
+use semel_testkit::{Cluster, Connection, Options};
 
 /// How often the server is killed.
 const KILLS: i64 = 3;
@@ -52,10 +52,16 @@ async fn an_acknowledged_commit_survives_the_killing_of_the_server() -> Result<(
 /// Kills the server in the midst of writing; tells how many commits were acknowledged.
 async fn write_until_killed(cluster: &mut Cluster, kill: i64) -> Result<i64> {
     let acknowledged = Arc::new(AtomicI64::new(0));
+    // All connect before one begins: the others could have the server killed meanwhile.
+    let mut clients = Vec::new();
+    for _ in 0..WRITERS {
+        clients.push(cluster.server().connect("postgres").await?);
+    }
     let writers: Vec<_> = (0..WRITERS)
-        .map(|writer| {
-            let (server, count) = (cluster.server().clone(), Arc::clone(&acknowledged));
-            tokio::spawn(write(server, kill * WRITERS + writer, count))
+        .zip(clients)
+        .map(|(writer, client)| {
+            let count = Arc::clone(&acknowledged);
+            tokio::spawn(write(client, kill * WRITERS + writer, count))
         })
         .collect();
     while acknowledged.load(Ordering::SeqCst) < COMMITS_BETWEEN_KILLS {
@@ -63,14 +69,13 @@ async fn write_until_killed(cluster: &mut Cluster, kill: i64) -> Result<i64> {
     }
     cluster.kill()?;
     for writer in writers {
-        writer.await??;
+        writer.await?;
     }
     Ok(acknowledged.load(Ordering::SeqCst))
 }
 
 /// Commits one row after another until the connection breaks.
-async fn write(server: Server, writer: i64, acknowledged: Arc<AtomicI64>) -> Result<()> {
-    let client = server.connect("postgres").await?;
+async fn write(client: Connection, writer: i64, acknowledged: Arc<AtomicI64>) {
     for number in 0_i64.. {
         let insert = "INSERT INTO notes VALUES ($1, $2)";
         if client.execute(insert, &[&writer, &number]).await.is_err() {
@@ -78,5 +83,4 @@ async fn write(server: Server, writer: i64, acknowledged: Arc<AtomicI64>) -> Res
         }
         acknowledged.fetch_add(1, Ordering::SeqCst);
     }
-    Ok(())
 }

@@ -184,7 +184,7 @@ impl<'a> Place<'a> {
         };
         let promised = match flow {
             "work" => json!({ "did": id }),
-            _ => json!("first"),
+            _ => json!("token:first"),
         };
         let result: Value = serde_json::from_str(&result.unwrap_or_default())?;
         ensure!(result == promised, "the result is {result}");
