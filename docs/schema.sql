@@ -317,6 +317,8 @@ CREATE TABLE secrets (
     created_at timestamp with time zone NOT NULL DEFAULT moment(),
     -- Until when an older version still verifies deliveries; null for the latest.
     retires_at timestamp with time zone,
+    -- The hosts that it may be sent to; empty means any host.
+    hosts text[] NOT NULL DEFAULT '{}'::text[],
 
     CONSTRAINT secrets_pkey PRIMARY KEY (namespace_id, name, version),
     CONSTRAINT secrets_data_key_check CHECK ((data_key > 0)),
@@ -398,8 +400,8 @@ CREATE TABLE runs (
     CONSTRAINT runs_pkey PRIMARY KEY (id),
     CONSTRAINT ended_when_final CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['succeeded'::run_state, 'failed'::run_state, 'cancelled'::run_state, 'superseded'::run_state]))))
 ) WITH (fillfactor=85);
-CREATE INDEX runs_by_age ON runs USING btree (namespace_id, accepted_at DESC, id DESC) WHERE (parent_id IS NULL);
-CREATE INDEX runs_by_release ON runs USING btree (release_id, accepted_at DESC, id DESC) WHERE (parent_id IS NULL);
+CREATE INDEX runs_by_age ON runs USING btree (namespace_id, accepted_at, id) WHERE (parent_id IS NULL);
+CREATE INDEX runs_by_release ON runs USING btree (release_id, accepted_at, id) WHERE (parent_id IS NULL);
 
 -- Runs that have not ended: who holds each, and when it is due. Narrow, because it churns.
 CREATE TABLE queue (
@@ -1010,6 +1012,8 @@ CREATE TABLE stale_deliveries (
     first_at timestamp with time zone NOT NULL,
     -- When it last came.
     last_at timestamp with time zone NOT NULL,
+    -- The minute in which it last came: lists go by it, as those of duplicates do.
+    minute timestamp with time zone NOT NULL DEFAULT date_trunc('minute'::text, moment()),
     -- When it expires.
     expires_at timestamp with time zone NOT NULL,
 
@@ -1017,7 +1021,7 @@ CREATE TABLE stale_deliveries (
     CONSTRAINT first_before_last CHECK ((first_at <= last_at)),
     CONSTRAINT stale_deliveries_count_check CHECK ((count > 0))
 );
-CREATE INDEX stale_deliveries_by_age ON stale_deliveries USING btree (namespace_id, last_at, gate_id);
+CREATE INDEX stale_deliveries_by_age ON stale_deliveries USING btree (namespace_id, minute, gate_id);
 CREATE INDEX stale_deliveries_by_expiry ON stale_deliveries USING btree (expires_at);
 CREATE INDEX stale_deliveries_by_newest ON stale_deliveries USING btree (newest_claim);
 
@@ -1372,7 +1376,7 @@ CREATE TABLE duplicates (
     decided_by text,
     -- The run that it has by the decision; null while a run of its own is not made yet.
     decided_run uuid,
-    -- The minute in which the latest came.
+    -- The minute in which the latest came. Indexes and lists go by it and not by last_at, so that a repeat within the minute changes no index.
     minute timestamp with time zone NOT NULL DEFAULT date_trunc('minute'::text, moment()),
     -- How many came in that minute: alerts find bursts by it.
     minute_count bigint NOT NULL DEFAULT 0,
@@ -1389,11 +1393,11 @@ CREATE TABLE duplicates (
     CONSTRAINT held_before_decided CHECK (((decision IS NULL) OR (verdict = 'held'::text))),
     CONSTRAINT new_key_named CHECK (((decision_key IS NOT NULL) = (NOT (decision IS DISTINCT FROM 'new_key'::text)))),
     CONSTRAINT run_of_a_decision CHECK (((decided_run IS NULL) OR (decision = ANY (ARRAY['new_key'::text, 'repeat'::text]))))
-) WITH (fillfactor=80);
-CREATE INDEX duplicates_by_age ON duplicates USING btree (namespace_id, last_at, subject);
+) WITH (fillfactor=70);
+CREATE INDEX duplicates_by_age ON duplicates USING btree (namespace_id, minute, subject);
 CREATE INDEX duplicates_by_run ON duplicates USING btree (run_id);
-CREATE INDEX duplicates_held ON duplicates USING btree (namespace_id, last_at, subject) WHERE ((verdict = 'held'::text) AND ((decision IS NULL) OR ((decision = 'new_key'::text) AND (decided_run IS NULL))));
-CREATE INDEX duplicates_held_of_flow ON duplicates USING btree (namespace_id, ((arrival ->> 'flow'::text)), last_at, subject) WHERE ((verdict = 'held'::text) AND ((decision IS NULL) OR ((decision = 'new_key'::text) AND (decided_run IS NULL))));
+CREATE INDEX duplicates_held ON duplicates USING btree (namespace_id, minute, subject) WHERE ((verdict = 'held'::text) AND ((decision IS NULL) OR ((decision = 'new_key'::text) AND (decided_run IS NULL))));
+CREATE INDEX duplicates_held_of_flow ON duplicates USING btree (namespace_id, ((arrival ->> 'flow'::text)), minute, subject) WHERE ((verdict = 'held'::text) AND ((decision IS NULL) OR ((decision = 'new_key'::text) AND (decided_run IS NULL))));
 
 -- Deliveries that were refused: deduplication cannot be bypassed silently. A storm of them costs a few rows a minute.
 CREATE TABLE refused_deliveries (
@@ -1447,12 +1451,14 @@ CREATE TABLE tallies (
     minute timestamp with time zone NOT NULL,
     -- The flow.
     flow_id integer NOT NULL,
+    -- The step, where attempts are counted by step, which is by hour alone; empty where the whole flow is meant.
+    step text NOT NULL DEFAULT ''::text,
     -- What is counted.
     what tally_kind NOT NULL,
     -- How much.
     count bigint NOT NULL,
 
-    CONSTRAINT tallies_pkey PRIMARY KEY (namespace_id, is_hour, minute, flow_id, what),
+    CONSTRAINT tallies_pkey PRIMARY KEY (namespace_id, is_hour, minute, flow_id, step, what),
     CONSTRAINT tallies_count_check CHECK ((count > 0))
 ) WITH (fillfactor=70);
 CREATE INDEX tallies_by_age ON tallies USING btree (is_hour, minute);
@@ -1751,6 +1757,7 @@ CREATE TABLE pauses (
     CONSTRAINT pauses_woken_count_check CHECK ((woken_count >= 0))
 );
 CREATE INDEX pauses_begun ON pauses USING btree (namespace_id, paused_at);
+CREATE INDEX pauses_by_name ON pauses USING btree (namespace_id, kind, name, resumed_at);
 CREATE INDEX pauses_ended ON pauses USING btree (namespace_id, resumed_at) WHERE (resumed_at IS NOT NULL);
 CREATE UNIQUE INDEX pauses_open ON pauses USING btree (namespace_id, kind, name) WHERE (resumed_at IS NULL);
 CREATE INDEX pauses_undrained ON pauses USING btree (id) WHERE (drained_at IS NULL);
@@ -1806,6 +1813,8 @@ CREATE TABLE run_job_items (
     run_id uuid NOT NULL,
     -- The state of the run that the operator was shown.
     planned_state text NOT NULL,
+    -- The number of the latest row of its journal then: a run that moved since is not resumed.
+    planned_seq integer NOT NULL,
     -- left: nothing was done yet; done: it was cancelled or resumed; refused: it is not.
     state text NOT NULL DEFAULT 'left'::text,
     -- Why it is refused, as a stable word.

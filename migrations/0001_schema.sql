@@ -240,6 +240,7 @@ CREATE TABLE secrets (
     sealed       bytea NOT NULL,
     created_at   timestamptz NOT NULL DEFAULT moment(),
     retires_at   timestamptz,
+    hosts        text[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (namespace_id, name, version)
 );
 COMMENT ON TABLE secrets IS 'Secrets, encrypted. They can be set and used, and never read back.';
@@ -250,6 +251,7 @@ COMMENT ON COLUMN secrets.data_key IS 'The number of the key that encrypted it.'
 COMMENT ON COLUMN secrets.sealed IS 'Nonce and encrypted text; bound to namespace, name and version.';
 COMMENT ON COLUMN secrets.created_at IS 'When it was set.';
 COMMENT ON COLUMN secrets.retires_at IS 'Until when an older version still verifies deliveries; null for the latest.';
+COMMENT ON COLUMN secrets.hosts IS 'The hosts that it may be sent to; empty means any host.';
 
 CREATE TABLE subscriptions (
     namespace_id integer NOT NULL,
@@ -330,8 +332,8 @@ COMMENT ON COLUMN runs.ended_at IS 'When it ended.';
 COMMENT ON COLUMN runs.result IS 'Its result, if it succeeded.';
 COMMENT ON COLUMN runs.fault IS 'Why it failed or stopped.';
 COMMENT ON COLUMN runs.parent_id IS 'The run that it is a child of, where it is an item of foreach or a branch of parallel.';
-CREATE INDEX runs_by_age ON runs (namespace_id, accepted_at DESC, id DESC) WHERE parent_id IS NULL;
-CREATE INDEX runs_by_release ON runs (release_id, accepted_at DESC, id DESC) WHERE parent_id IS NULL;
+CREATE INDEX runs_by_age ON runs (namespace_id, accepted_at, id) WHERE parent_id IS NULL;
+CREATE INDEX runs_by_release ON runs (release_id, accepted_at, id) WHERE parent_id IS NULL;
 
 CREATE TYPE queue_stage AS ENUM ('ready', 'retrying', 'waiting', 'stopped');
 CREATE TABLE queue (
@@ -898,6 +900,7 @@ CREATE TABLE stale_deliveries (
     count        bigint NOT NULL DEFAULT 1 CHECK (count > 0),
     first_at     timestamptz NOT NULL,
     last_at      timestamptz NOT NULL,
+    minute       timestamptz NOT NULL DEFAULT date_trunc('minute', moment()),
     expires_at   timestamptz NOT NULL,
     PRIMARY KEY (gate_id, claim_id),
     CONSTRAINT first_before_last CHECK (first_at <= last_at)
@@ -917,10 +920,11 @@ COMMENT ON COLUMN stale_deliveries.payload IS 'What it brought.';
 COMMENT ON COLUMN stale_deliveries.count IS 'How often it came.';
 COMMENT ON COLUMN stale_deliveries.first_at IS 'When it first came.';
 COMMENT ON COLUMN stale_deliveries.last_at IS 'When it last came.';
+COMMENT ON COLUMN stale_deliveries.minute IS 'The minute in which it last came: lists go by it, as those of duplicates do.';
 COMMENT ON COLUMN stale_deliveries.expires_at IS 'When it expires.';
 CREATE INDEX stale_deliveries_by_expiry ON stale_deliveries (expires_at);
 CREATE INDEX stale_deliveries_by_newest ON stale_deliveries (newest_claim);
-CREATE INDEX stale_deliveries_by_age ON stale_deliveries (namespace_id, last_at, gate_id);
+CREATE INDEX stale_deliveries_by_age ON stale_deliveries (namespace_id, minute, gate_id);
 
 -- -------------------------------------------------------------------------- Events on their way out
 
@@ -1244,7 +1248,7 @@ CREATE TABLE duplicates (
     CONSTRAINT held_before_decided CHECK (decision IS NULL OR verdict = 'held'),
     CONSTRAINT new_key_named CHECK ((decision_key IS NOT NULL) = (decision IS NOT DISTINCT FROM 'new_key')),
     CONSTRAINT run_of_a_decision CHECK (decided_run IS NULL OR decision IN ('new_key', 'repeat'))
-) WITH (fillfactor = 80);
+) WITH (fillfactor = 70);
 COMMENT ON TABLE duplicates IS 'Repeats that were stopped: one row per place and payload, however many come.';
 COMMENT ON COLUMN duplicates.subject IS 'The claim, the wait or the effect that stopped it.';
 COMMENT ON COLUMN duplicates.stopped_by IS 'What stopped it: the claim, the wait, a replay check (the same signed body under another key), the ledger (an earlier run had performed the effect), or the destination (a probe found the effect before anything was sent).';
@@ -1262,14 +1266,14 @@ COMMENT ON COLUMN duplicates.decision_key IS 'The key that the operator chose fo
 COMMENT ON COLUMN duplicates.decided_at IS 'When it was decided.';
 COMMENT ON COLUMN duplicates.decided_by IS 'The token''s name.';
 COMMENT ON COLUMN duplicates.decided_run IS 'The run that it has by the decision; null while a run of its own is not made yet.';
-COMMENT ON COLUMN duplicates.minute IS 'The minute in which the latest came.';
+COMMENT ON COLUMN duplicates.minute IS 'The minute in which the latest came. Indexes and lists go by it and not by last_at, so that a repeat within the minute changes no index.';
 COMMENT ON COLUMN duplicates.minute_count IS 'How many came in that minute: alerts find bursts by it.';
 COMMENT ON COLUMN duplicates.minute_before IS 'How many came in the minute before it.';
-CREATE INDEX duplicates_by_age ON duplicates (namespace_id, last_at, subject);
+CREATE INDEX duplicates_by_age ON duplicates (namespace_id, minute, subject);
 CREATE INDEX duplicates_by_run ON duplicates (run_id);
-CREATE INDEX duplicates_held_of_flow ON duplicates (namespace_id, (arrival ->> 'flow'), last_at, subject)
+CREATE INDEX duplicates_held_of_flow ON duplicates (namespace_id, (arrival ->> 'flow'), minute, subject)
     WHERE verdict = 'held' AND (decision IS NULL OR (decision = 'new_key' AND decided_run IS NULL));
-CREATE INDEX duplicates_held ON duplicates (namespace_id, last_at, subject)
+CREATE INDEX duplicates_held ON duplicates (namespace_id, minute, subject)
     WHERE verdict = 'held' AND (decision IS NULL OR (decision = 'new_key' AND decided_run IS NULL));
 
 CREATE TABLE refused_deliveries (
@@ -1319,15 +1323,17 @@ CREATE TABLE tallies (
     is_hour      boolean NOT NULL,
     minute       timestamptz NOT NULL,
     flow_id      integer NOT NULL,
+    step         text NOT NULL DEFAULT '',
     what         tally_kind NOT NULL,
     count        bigint NOT NULL CHECK (count > 0),
-    PRIMARY KEY (namespace_id, is_hour, minute, flow_id, what)
+    PRIMARY KEY (namespace_id, is_hour, minute, flow_id, step, what)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE tallies IS 'How much of what happened, by minute for two days and by hour for ninety. Servers add what they counted every few seconds, so that it is approximate.';
 COMMENT ON COLUMN tallies.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN tallies.is_hour IS 'Whether the row is of an hour or of a minute.';
 COMMENT ON COLUMN tallies.minute IS 'When the minute, or the hour, began.';
 COMMENT ON COLUMN tallies.flow_id IS 'The flow.';
+COMMENT ON COLUMN tallies.step IS 'The step, where attempts are counted by step, which is by hour alone; empty where the whole flow is meant.';
 COMMENT ON COLUMN tallies.what IS 'What is counted.';
 COMMENT ON COLUMN tallies.count IS 'How much.';
 CREATE INDEX tallies_by_age ON tallies (is_hour, minute);
@@ -1600,6 +1606,7 @@ COMMENT ON COLUMN pauses.drain_from IS 'When the first of the runs that it held 
 COMMENT ON COLUMN pauses.woken_count IS 'How many of the runs that it held were made due since it is over.';
 COMMENT ON COLUMN pauses.drained_at IS 'When all of them were. Until then a server works on it.';
 CREATE UNIQUE INDEX pauses_open ON pauses (namespace_id, kind, name) WHERE resumed_at IS NULL;
+CREATE INDEX pauses_by_name ON pauses (namespace_id, kind, name, resumed_at);
 CREATE INDEX pauses_begun ON pauses (namespace_id, paused_at);
 CREATE INDEX pauses_undrained ON pauses (id) WHERE drained_at IS NULL;
 CREATE INDEX pauses_ended ON pauses (namespace_id, resumed_at) WHERE resumed_at IS NOT NULL;
@@ -1645,6 +1652,7 @@ CREATE TABLE run_job_items (
     job_id   uuid NOT NULL REFERENCES run_jobs (id) ON DELETE CASCADE,
     run_id   uuid NOT NULL,
     planned_state text NOT NULL,
+    planned_seq integer NOT NULL,
     state    text NOT NULL DEFAULT 'left' CHECK (state IN ('left', 'done', 'refused')),
     code     text,
     note     text,
@@ -1655,6 +1663,7 @@ COMMENT ON TABLE run_job_items IS 'The runs of jobs, with what became of each.';
 COMMENT ON COLUMN run_job_items.job_id IS 'The job.';
 COMMENT ON COLUMN run_job_items.run_id IS 'The run.';
 COMMENT ON COLUMN run_job_items.planned_state IS 'The state of the run that the operator was shown.';
+COMMENT ON COLUMN run_job_items.planned_seq IS 'The number of the latest row of its journal then: a run that moved since is not resumed.';
 COMMENT ON COLUMN run_job_items.state IS 'left: nothing was done yet; done: it was cancelled or resumed; refused: it is not.';
 COMMENT ON COLUMN run_job_items.code IS 'Why it is refused, as a stable word.';
 COMMENT ON COLUMN run_job_items.note IS 'Why it is refused, in words.';

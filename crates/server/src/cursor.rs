@@ -49,7 +49,7 @@ fn read_time(microsecond: i64) -> Option<Timestamp> {
 
 /// Writes down the last duplicate of a page.
 pub(crate) fn write_duplicate(last: &DuplicatePosition) -> String {
-    let mut bytes = last.at.as_microsecond().to_be_bytes().to_vec();
+    let mut bytes = last.minute.as_microsecond().to_be_bytes().to_vec();
     bytes.extend(last.subject.as_bytes());
     bytes.extend(last.fingerprint.as_bytes());
     bytes.extend(last.stopped_by.as_bytes());
@@ -66,13 +66,13 @@ pub(crate) fn read_duplicate(text: Option<&str>) -> Result<Option<DuplicatePosit
 
 fn decode_duplicate(text: &str) -> Option<DuplicatePosition> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-    let (at, rest) = bytes.split_first_chunk::<8>()?;
+    let (minute, rest) = bytes.split_first_chunk::<8>()?;
     let (subject, rest) = rest.split_first_chunk::<16>()?;
     let (fingerprint, word) = rest.split_first_chunk::<16>()?;
     let word = std::str::from_utf8(word).ok()?;
     let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
     Some(DuplicatePosition {
-        at: read_time(i64::from_be_bytes(*at))?,
+        minute: read_time(i64::from_be_bytes(*minute))?,
         subject: Uuid::from_bytes(*subject),
         fingerprint: Uuid::from_bytes(*fingerprint),
         stopped_by: is_word.then(|| word.to_owned())?,

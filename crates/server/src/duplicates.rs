@@ -78,12 +78,14 @@ async fn list_held(
     payloads::ok(caller, page(items.collect(), limit))
 }
 
-/// The latest of what several lists have: each has as many as the page, if there are that many.
+/// The latest of what several lists have: each has as many as the page, if there are that many. Pages
+/// go by minutes; what stands on one is in order of time.
 fn page(mut found: Vec<(DuplicatePosition, Duplicate)>, limit: u16) -> Page<Duplicate> {
     found.sort_by(|(one, _), (other, _)| other.cmp(one));
     found.truncate(usize::from(limit));
     let last = found.last().filter(|_| found.len() == usize::from(limit));
     let next = last.map(|(last, _)| cursor::write_duplicate(last));
+    found.sort_by_key(|(_, item)| std::cmp::Reverse(item.last_at));
     let items = found.into_iter().map(|(_, item)| item).collect();
     Page { items, next }
 }

@@ -9,7 +9,7 @@ mod stale;
 
 pub use stale::{StaleView, list_stale};
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use semel_model::{ClaimId, Fingerprint, GateId, InSlot, Key, SeededBug, Slot, Span, Version};
 use tokio_postgres::types::ToSql;
@@ -42,10 +42,10 @@ const READ: &str = "
 const RECORD: &str = "
     INSERT INTO stale_deliveries AS s (gate_id, claim_id, namespace_id, flow, key, object, version,
                                        newest, newest_claim, fingerprint, payload, first_at, last_at,
-                                       expires_at)
+                                       minute, expires_at)
     SELECT t.gate_id, t.claim_id, t.namespace_id, t.flow, t.key, t.object, t.version, t.newest,
            t.newest_claim, t.fingerprint, t.payload::json, p.now, p.now,
-           date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 120))
+           date_trunc('minute', p.now), date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 120))
       FROM unnest($1::uuid[], $2::uuid[], $3::int4[], $4::text[], $5::bytea[], $6::text[],
                   $7::text[], $8::text[], $9::uuid[], $10::uuid[], $11::text[], $12::float8[])
         AS t (gate_id, claim_id, namespace_id, flow, key, object, version, newest, newest_claim,
@@ -53,7 +53,8 @@ const RECORD: &str = "
            (SELECT moment() AS now) AS p
      ORDER BY t.gate_id, t.claim_id
         ON CONFLICT (gate_id, claim_id) DO UPDATE
-       SET count = s.count + 1, last_at = greatest(s.last_at, EXCLUDED.last_at), newest = EXCLUDED.newest,
+       SET count = s.count + 1, last_at = greatest(s.last_at, EXCLUDED.last_at),
+           minute = greatest(s.minute, EXCLUDED.minute), newest = EXCLUDED.newest,
            newest_claim = EXCLUDED.newest_claim, fingerprint = EXCLUDED.fingerprint,
            payload = EXCLUDED.payload, version = EXCLUDED.version,
            expires_at = EXCLUDED.expires_at";
@@ -178,6 +179,7 @@ pub fn start_noting(cell: &Cell) -> Writer<VersionBatch> {
 impl Batch for VersionBatch {
     type Item = VersionRequest;
     type Answer = Age;
+    type Gathered = HashSet<GateId>;
 
     const LANES: usize = 1;
 
@@ -186,9 +188,8 @@ impl Batch for VersionBatch {
     }
 
     /// An object is noted once per commit.
-    fn admits(&self, gathered: &[VersionRequest], next: &VersionRequest) -> bool {
-        let gate = next.delivery().gate;
-        !gathered.iter().any(|item| item.delivery().gate == gate)
+    fn admit(gathered: &mut HashSet<GateId>, next: &VersionRequest) -> bool {
+        gathered.insert(next.delivery().gate)
     }
 
     async fn write(

@@ -30,7 +30,7 @@ const WAITING: &str = "
       FROM (SELECT last_at FROM duplicates
              WHERE namespace_id = $1 AND verdict = 'held'
                AND (decision IS NULL OR (decision = 'new_key' AND decided_run IS NULL))
-             ORDER BY last_at, subject LIMIT $2) AS d
+             ORDER BY minute, subject LIMIT $2) AS d
      UNION ALL
     SELECT 'pause', count(*), min(paused_at)
       FROM (SELECT paused_at FROM pauses WHERE namespace_id = $1 AND resumed_at IS NULL LIMIT $2) AS p";

@@ -9,7 +9,7 @@ use crate::types::{
 };
 
 impl Client {
-    /// Lists what is held and not decided, of one flow or of all, latest first.
+    /// Lists what is held and not decided, of one flow or of all, those of the latest minute first.
     pub async fn list_held(&self, flow: Option<&FlowName>) -> Result<Page<Duplicate>, ClientError> {
         let mut query = vec![("held", "true")];
         query.extend(flow.map(|flow| ("flow", flow.as_str())));

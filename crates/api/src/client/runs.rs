@@ -165,7 +165,7 @@ impl Client {
         carry_out(self.post(&path, key).json(amend)).await
     }
 
-    /// Lists repeats that were stopped, latest first; of one run or of all.
+    /// Lists repeats that were stopped, those of the latest minute first; of one run or of all.
     pub async fn list_duplicates(
         &self,
         run: Option<RunId>,
@@ -177,7 +177,7 @@ impl Client {
         self.list_duplicates_by(&filter).await
     }
 
-    /// Lists a page of stopped repeats, latest first.
+    /// Lists a page of stopped repeats, those of the latest minute first.
     pub async fn list_duplicates_by(
         &self,
         filter: &DuplicateFilter,

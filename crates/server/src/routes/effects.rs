@@ -96,7 +96,10 @@ fn stopping() -> Routes {
     let dismiss = "/duplicates/{duplicate}/dismiss";
     Routes::default()
         .get("/duplicates", Read, duplicates::list)
-        .op("list_duplicates", "List stopped deliveries, latest first.")
+        .op(
+            "list_duplicates",
+            "List stopped deliveries, those of the latest minute first.",
+        )
         .query::<DuplicateFilter>()
         .page::<Duplicate>()
         .fails(&[Code::KeyInvalid])

@@ -18,9 +18,8 @@ const COUNT: &str = "/* commits alone: alert bursts */
                SELECT k.run_id,
                       CASE WHEN k.minute = p.minute THEN k.minute_count ELSE k.minute_before END AS count
                  FROM duplicates k
-                WHERE k.namespace_id = s.namespace_id AND k.last_at >= p.minute
-                  AND k.verdict = 'repeat' AND k.minute IN (p.minute, p.minute + interval '1 minute')
-                ORDER BY k.last_at DESC
+                WHERE k.namespace_id = s.namespace_id AND k.verdict = 'repeat'
+                  AND k.minute IN (p.minute, p.minute + interval '1 minute')
                 LIMIT $1) AS d
          WHERE d.count > 0),
     bursts AS (

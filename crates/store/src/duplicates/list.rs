@@ -1,4 +1,5 @@
-//! Stopped repeats, as the API lists them: latest first.
+//! Stopped repeats, as the API lists them: those of the latest minute first. No index has the moment
+//! itself, so that a repeat within the minute changes none.
 
 use jiff::Timestamp;
 use semel_model::{DuplicateId, Fingerprint, RunId};
@@ -19,19 +20,19 @@ macro_rules! listed {
         SELECT d.*
           FROM duplicates d
          WHERE d.namespace_id = $1
-           AND (d.last_at, d.subject, d.fingerprint, d.stopped_by) < ($2, $3, $4, $5)",
+           AND (d.minute, d.subject, d.fingerprint, d.stopped_by) < ($2, $3, $4, $5)",
             $condition,
             "
-         ORDER BY d.last_at DESC, d.subject DESC, d.fingerprint DESC, d.stopped_by DESC
+         ORDER BY d.minute DESC, d.subject DESC, d.fingerprint DESC, d.stopped_by DESC
          LIMIT $6)
     SELECT d.subject, d.stopped_by, d.fingerprint, d.run_id, d.verdict, d.count, d.first_at, d.last_at,
            CASE WHEN $7 THEN d.payload END, r.key, f.name, d.arrival, d.decision, d.decision_key, d.decided_at,
-           d.decided_by, d.decided_run
+           d.decided_by, d.decided_run, d.minute
       FROM page d
       LEFT JOIN runs r ON r.id = d.run_id
       LEFT JOIN releases l ON l.id = r.release_id
       LEFT JOIN flows f ON f.id = l.flow_id
-     ORDER BY d.last_at DESC, d.subject DESC, d.fingerprint DESC, d.stopped_by DESC"
+     ORDER BY d.minute DESC, d.subject DESC, d.fingerprint DESC, d.stopped_by DESC"
         )
     };
 }
@@ -84,6 +85,7 @@ pub struct DuplicateView {
     pub came_as: Option<String>,
     /// What an operator decided about it.
     pub decision: Option<DecisionView>,
+    minute: Timestamp,
 }
 
 impl DuplicateView {
@@ -97,7 +99,7 @@ impl DuplicateView {
     /// Its place in a list.
     pub fn position(&self) -> DuplicatePosition {
         DuplicatePosition {
-            at: self.last_at,
+            minute: self.minute,
             subject: self.subject,
             fingerprint: *self.fingerprint.as_uuid(),
             stopped_by: self.stopped_by.clone(),
@@ -105,12 +107,12 @@ impl DuplicateView {
     }
 }
 
-/// The place of a duplicate in a list: when the latest came, and what tells it from others. The
-/// default is before all of them.
+/// The place of a duplicate in a list: the minute in which the latest came, and what tells it from
+/// others. The default is before all of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DuplicatePosition {
-    /// When the latest came.
-    pub at: Timestamp,
+    /// The minute in which the latest came.
+    pub minute: Timestamp,
     /// What stopped it.
     pub subject: Uuid,
     /// Its payload.
@@ -122,7 +124,7 @@ pub struct DuplicatePosition {
 impl Default for DuplicatePosition {
     fn default() -> Self {
         Self {
-            at: Timestamp::MAX,
+            minute: Timestamp::MAX,
             subject: Uuid::max(),
             fingerprint: Uuid::max(),
             stopped_by: String::new(),
@@ -132,11 +134,16 @@ impl Default for DuplicatePosition {
 
 impl DuplicatePosition {
     pub(crate) fn values(&self) -> [&(dyn ToSql + Sync); 4] {
-        [&self.at, &self.subject, &self.fingerprint, &self.stopped_by]
+        [
+            &self.minute,
+            &self.subject,
+            &self.fingerprint,
+            &self.stopped_by,
+        ]
     }
 }
 
-/// Lists stopped repeats, latest first, with or without their payloads.
+/// Lists stopped repeats, those of the latest minute first, with or without their payloads.
 pub async fn list(
     cell: EveryCell<'_>,
     namespace_id: i32,
@@ -153,8 +160,8 @@ pub async fn list(
     Ok(rows.iter().map(read_view).collect())
 }
 
-/// Lists what is held and not decided, of a flow where one is named, latest first, with or without
-/// payloads.
+/// Lists what is held and not decided, of a flow where one is named, those of the latest minute
+/// first, with or without payloads.
 pub async fn list_held(
     cell: EveryCell<'_>,
     namespace_id: i32,
@@ -179,7 +186,7 @@ pub async fn list_held(
     Ok(rows.iter().map(read_view).collect())
 }
 
-/// Lists the repeats that a run stopped, latest first.
+/// Lists the repeats that a run stopped, those of the latest minute first.
 pub async fn list_of_run(
     cell: SlotCell<'_>,
     namespace_id: i32,
@@ -217,5 +224,6 @@ fn read_view(row: &Row) -> DuplicateView {
         flow: row.get(10),
         came_as: arrival.map(|it| it.key),
         decision: held::read_decision(row, 12),
+        minute: row.get(17),
     }
 }

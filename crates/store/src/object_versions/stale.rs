@@ -15,12 +15,12 @@ macro_rules! listed {
         concat!(
             "
     SELECT flow, key, object, version, newest, newest_claim, fingerprint, payload, count, first_at,
-           last_at, gate_id, claim_id
+           last_at, gate_id, claim_id, minute
       FROM stale_deliveries
-     WHERE namespace_id = $1 AND (last_at, gate_id, claim_id, 'order') < ($2, $3, $4, $5)",
+     WHERE namespace_id = $1 AND (minute, gate_id, claim_id, 'order') < ($2, $3, $4, $5)",
             $condition,
             "
-     ORDER BY last_at DESC, gate_id DESC, claim_id DESC
+     ORDER BY minute DESC, gate_id DESC, claim_id DESC
      LIMIT $6"
         )
     };
@@ -57,13 +57,14 @@ pub struct StaleView {
     pub last_at: Timestamp,
     gate: Uuid,
     claim: Uuid,
+    minute: Timestamp,
 }
 
 impl StaleView {
     /// Its place in a list.
     pub fn position(&self) -> DuplicatePosition {
         DuplicatePosition {
-            at: self.last_at,
+            minute: self.minute,
             subject: self.gate,
             fingerprint: self.claim,
             stopped_by: "order".to_owned(),
@@ -71,7 +72,7 @@ impl StaleView {
     }
 }
 
-/// Lists deliveries that came too late, latest first: of a key, or behind a claim, where one is
+/// Lists deliveries that came too late, those of the latest minute first: of a key, or behind a claim, where one is
 /// given.
 pub async fn list_stale(
     cell: EveryCell<'_>,
@@ -121,5 +122,6 @@ fn read_stale(row: &Row) -> StaleView {
         last_at: row.get(10),
         gate: row.get(11),
         claim: row.get(12),
+        minute: row.get(13),
     }
 }

@@ -9,7 +9,7 @@ use crate::paging::{PageArguments, more};
 use crate::remote;
 use crate::views;
 
-/// List duplicates that were stopped, and deliveries that came too late, latest first.
+/// List duplicates that were stopped, and deliveries that came too late, latest minute first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel duplicate list --key order-42
