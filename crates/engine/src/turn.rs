@@ -127,6 +127,9 @@ pub struct Turn {
     lease_over: bool,
     /// Whether something else changed the run before its last write.
     overtaken: bool,
+    /// Whether its last write was refused because something was paused or resumed, and nothing was left to
+    /// write: no fault of the run.
+    refused_by_pause: bool,
     /// What was paused when the turn last decided.
     pauses: Arc<PauseSet>,
 }
@@ -362,10 +365,8 @@ impl Drop for Turn {
     /// holds and does not move.
     fn drop(&mut self) {
         if !self.lease_over {
-            let cause = match (
-                self.overtaken,
-                self.runtime.shutdown.requested.is_cancelled(),
-            ) {
+            let is_stopping = self.runtime.shutdown.requested.is_cancelled();
+            let cause = match (self.overtaken, is_stopping || self.refused_by_pause) {
                 (true, _) => ReturnCause::Overtaken,
                 (false, true) if self.charged => ReturnCause::Stopping,
                 // Its take was not counted, so that there is nothing to undo.

@@ -188,6 +188,27 @@ fn exact<E: serde::de::Error>(magnitude: u64) -> Result<(), E> {
     Ok(())
 }
 
+/// About how long a value is as JSON text. Escapes are not counted: a text of nothing else is six
+/// times as long.
+pub fn estimated_json_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => {
+            items
+                .iter()
+                .map(|item| estimated_json_bytes(item) + 1)
+                .sum::<usize>()
+                + 2
+        }
+        Value::Object(fields) => {
+            let field =
+                |(name, value): (&String, &Value)| name.len() + 4 + estimated_json_bytes(value);
+            fields.iter().map(field).sum::<usize>() + 2
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

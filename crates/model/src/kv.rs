@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::json::estimated_json_bytes;
 use crate::span::Span;
 
 /// One operation on one entry.
@@ -51,10 +52,35 @@ pub enum Verb {
     Unlock,
 }
 
+impl Operation {
+    /// About how many bytes it takes where it is written.
+    pub fn estimated_bytes(&self) -> usize {
+        let value = match &self.verb {
+            Verb::Set { value, expect, .. } => {
+                estimated_json_bytes(value) + expect.as_ref().map_or(0, estimated_json_bytes)
+            }
+            Verb::Get | Verb::Add { .. } | Verb::Delete | Verb::Lock { .. } | Verb::Unlock => 0,
+        };
+        self.entry.len() + value
+    }
+}
+
 impl Verb {
+    /// Whether it writes a value whatever the entry holds.
+    pub fn is_plain_set(&self) -> bool {
+        matches!(
+            self,
+            Self::Set {
+                if_absent: false,
+                expect: None,
+                ..
+            }
+        )
+    }
+
     /// What the step's result will be, where it does not depend on what the entry held before.
     ///
-    /// Such an operation can commit together with the next intent, because the next step can be
+    /// Such an operation can commit together with what comes next, because the next step can be
     /// rendered before the write is made.
     pub fn known_result(&self) -> Option<Value> {
         match self {

@@ -121,6 +121,7 @@ pub fn start_deciding(cell: &Cell) -> Writer<DecisionBatch> {
 impl Batch for DecisionBatch {
     type Item = DecisionRequest;
     type Answer = DecisionResult;
+    type Gathered = ();
 
     const LANES: usize = 1;
 

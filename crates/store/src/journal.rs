@@ -100,7 +100,14 @@ const READ_FIRST: &str = "
      ORDER BY seq
      LIMIT 1";
 
-pub(crate) const STATEMENTS: &[&str] = &[LOCK_ROWS, LOCK, EXAMINE, LOAD, READ, READ_FIRST];
+const LATEST: &str = "
+    SELECT seq
+      FROM journal
+     WHERE partition_date = $1 AND run_id = $2
+     ORDER BY seq DESC
+     LIMIT 1";
+
+pub(crate) const STATEMENTS: &[&str] = &[LOCK_ROWS, LOCK, EXAMINE, LOAD, READ, READ_FIRST, LATEST];
 
 /// The batch of one commit of transitions.
 pub struct TransitionBatch;
@@ -113,6 +120,7 @@ pub fn start_recording(cell: &Cell) -> Writer<TransitionBatch> {
 impl Batch for TransitionBatch {
     type Item = Arc<Transition>;
     type Answer = TransitionResult;
+    type Gathered = kv::GatheredEntries;
 
     const LANES: usize = 2;
     /// Measured: `docs/decisions/0005-one-writer-per-process.md`.
@@ -130,8 +138,8 @@ impl Batch for TransitionBatch {
         item.bytes()
     }
 
-    fn admits(&self, gathered: &[Arc<Transition>], next: &Arc<Transition>) -> bool {
-        kv::admits(gathered, next)
+    fn admit(gathered: &mut kv::GatheredEntries, next: &Arc<Transition>) -> bool {
+        gathered.admit(next)
     }
 
     async fn write(
@@ -269,7 +277,7 @@ async fn write_all(
     ready: PreparedClient<'_>,
     shape: ChangeKinds,
     batch: &[&Transition],
-    ordered: &[&Transition],
+    ordered: &[kv::Placed<'_>],
     follows: bool,
 ) -> Result<Landed, Error> {
     // An entry whose new value depends on the old one must be read before its event can be
@@ -280,12 +288,12 @@ async fn write_all(
         // Sent together: the server works through them in order, and refuses the rest after one
         // that fails.
         let moves = Moves::of(batch);
-        let sent = ordered.iter().map(|item| kv::perform(ready, item));
+        let sent = ordered.iter().map(|placed| kv::perform(ready, *placed));
         let locked = pipeline::lock(ready, &moves, &rows);
         let (locked, events) = join(locked, join_all(sent)).await;
         locked?;
-        for (item, event) in ordered.iter().zip(events) {
-            made.extend(event?.map(|event| (item.run, event)));
+        for (placed, event) in ordered.iter().zip(events) {
+            made.extend(event?.map(|event| (placed.item.run, event)));
         }
     }
     let columns = Columns::of(batch, &made, ordered.is_empty());
@@ -323,6 +331,19 @@ pub async fn read_first(
         .query_opt(READ_FIRST, &[&partition_date, run.as_uuid()])
         .await?;
     Ok(row.as_ref().map(read_line))
+}
+
+/// The number of the latest row of a run's journal; zero where it has none.
+pub async fn latest_seq(
+    cell: SlotCell<'_>,
+    partition_date: Date,
+    run: RunId,
+) -> Result<i32, ReadError> {
+    let client = cell.reader().await?;
+    let row = client
+        .query_opt(LATEST, &[&partition_date, run.as_uuid()])
+        .await?;
+    Ok(row.map_or(0, |row| row.get(0)))
 }
 
 pub(crate) fn read_line(row: &Row) -> JournalRow {

@@ -1,18 +1,20 @@
 //! The `kv` table: small state that the flows of a namespace share.
 //!
 //! An operation commits together with its own outcome: afterwards the journal is the marker. Most
-//! operations have a result that is known before they are made, and travel with the next intent;
-//! the others are made first, inside the same transaction, and their event follows.
+//! operations have a result that is known before they are made, and travel with the next write, several
+//! sets together, of which the last one of an entry counts; the others are made first, inside the same
+//! transaction, and their event follows.
 //!
 //! A transaction touches entries and locks in one order, that of `place`, whatever the operations
 //! are: two batches that share entries wait for each other and never deadlock.
 
+mod gathered;
 mod views;
 
+pub use gathered::GatheredEntries;
 pub use views::{EntryView, ListedUntil, find, list};
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use futures_util::future::try_join;
 use jiff::Timestamp;
@@ -36,21 +38,22 @@ use crate::writer::rows::Column;
 /// The part of a batch's statement that sets entries.
 pub(crate) const SET: &str = ",
     stored AS (
-        INSERT INTO kv (slot, namespace_id, entry, value, expires_at)
-        SELECT t.slot, t.namespace_id, t.entry, t.value::json,
+        INSERT INTO kv (slot, namespace_id, entry, value, version, expires_at)
+        SELECT t.slot, t.namespace_id, t.entry, t.value::json, t.set_count,
                (SELECT now FROM present) + make_interval(secs => t.ttl_secs)
-          FROM unnest($?::int2[], $?::int4[], $?::text[], $?::text[], $?::float8[])
-            AS t (slot, namespace_id, entry, value, ttl_secs)
+          FROM unnest($?::int2[], $?::int4[], $?::text[], $?::text[], $?::int8[], $?::float8[])
+            AS t (slot, namespace_id, entry, value, set_count, ttl_secs)
          ORDER BY t.slot, t.namespace_id, t.entry COLLATE \"C\"
             ON CONFLICT (slot, namespace_id, entry) DO UPDATE
-           SET value = EXCLUDED.value, expires_at = EXCLUDED.expires_at, version = kv.version + 1)";
+           SET value = EXCLUDED.value, expires_at = EXCLUDED.expires_at,
+               version = kv.version + EXCLUDED.version)";
 
 /// Sets one entry, in a batch whose operations are made one after the other.
 pub(crate) const SET_ONE: &str = "
-    INSERT INTO kv (slot, namespace_id, entry, value, expires_at)
-    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5))
+    INSERT INTO kv (slot, namespace_id, entry, value, expires_at, version)
+    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6)
         ON CONFLICT (slot, namespace_id, entry) DO UPDATE
-       SET value = EXCLUDED.value, expires_at = EXCLUDED.expires_at, version = kv.version + 1";
+       SET value = EXCLUDED.value, expires_at = EXCLUDED.expires_at, version = kv.version + EXCLUDED.version";
 
 pub(crate) const DELETE: &str = "
     DELETE FROM kv WHERE slot = $1 AND namespace_id = $2 AND entry = $3";
@@ -98,9 +101,6 @@ pub(crate) const STATEMENTS: &[&str] = &[SET_ONE, DELETE, ADD, SET_IF_ABSENT, HO
 
 pub(crate) const VIEWS: &[&str] = views::STATEMENTS;
 
-/// How many of one commit may write to one entry: each leaves a version of it until the commit.
-const ENTRY_WRITES_MAX: usize = 32;
-
 /// An operation that a transition carries.
 #[derive(Clone, Debug)]
 pub struct Write {
@@ -110,6 +110,9 @@ pub struct Write {
     pub operation: Operation,
     /// When a lock that another run has is asked for again; never, when absent.
     pub retry_at: Option<Timestamp>,
+    /// How many sets of the entry it stands for: those before it are never seen, and counted in the
+    /// entry's version.
+    pub set_count: i64,
 }
 
 /// Entries that the statement of a batch sets.
@@ -119,6 +122,7 @@ pub(crate) struct Rows<'a> {
     namespaces: Vec<i32>,
     entries: Vec<&'a str>,
     values: Vec<String>,
+    set_counts: Vec<i64>,
     ttls: Vec<Option<f64>>,
 }
 
@@ -130,6 +134,7 @@ impl Rows<'_> {
                 &self.namespaces,
                 &self.entries,
                 &self.values,
+                &self.set_counts,
                 &self.ttls,
             ]
         })
@@ -138,33 +143,37 @@ impl Rows<'_> {
 
 /// Whether an operation sets an entry whatever it holds.
 pub(crate) fn is_plain_set(write: &Write) -> bool {
-    let verb = &write.operation.verb;
-    matches!(
-        verb,
-        Verb::Set {
-            if_absent: false,
-            expect: None,
-            ..
-        }
-    )
+    write.operation.verb.is_plain_set()
 }
 
-/// Where an operation stands in the one order in which entries and locks are touched.
-fn place(item: &Transition) -> Option<(i16, i32, &str, bool)> {
-    let Operation { entry, verb } = &item.kv.as_ref()?.operation;
-    let slot = column(slot(item.namespace_id, entry));
-    // A lock and an entry of one name are rows of two tables.
-    let is_lock = matches!(verb, Verb::Lock { .. } | Verb::Unlock);
-    Some((slot, item.namespace_id, entry, is_lock))
+/// An operation of a batch, and the transition that carries it.
+#[derive(Clone, Copy)]
+pub(crate) struct Placed<'a> {
+    pub(crate) item: &'a Transition,
+    write: &'a Write,
+}
+
+impl<'a> Placed<'a> {
+    /// The operations of a batch, in its order.
+    fn all(batch: &[&'a Transition]) -> impl Iterator<Item = Self> {
+        let of = |item: &'a Transition| item.kv.iter().map(move |write| Self { item, write });
+        batch.iter().flat_map(move |item| of(item))
+    }
+
+    /// Where it stands in the one order in which entries and locks are touched.
+    fn place(&self) -> (i16, i32, &'a str, bool) {
+        let Operation { entry, verb } = &self.write.operation;
+        let slot = column(slot(self.item.namespace_id, entry));
+        // A lock and an entry of one name are rows of two tables.
+        let is_lock = matches!(verb, Verb::Lock { .. } | Verb::Unlock);
+        (slot, self.item.namespace_id, entry, is_lock)
+    }
 }
 
 /// The columns of a batch whose operations are plain sets alone.
 pub(crate) fn rows<'a>(batch: &[&'a Transition]) -> Rows<'a> {
     let mut rows = Rows::default();
-    for item in batch {
-        let Some(Write { operation, .. }) = &item.kv else {
-            continue;
-        };
+    for Placed { item, write } in Placed::all(batch) {
         if let Operation {
             entry,
             verb:
@@ -174,13 +183,14 @@ pub(crate) fn rows<'a>(batch: &[&'a Transition]) -> Rows<'a> {
                     expect: None,
                     ttl,
                 },
-        } = operation
+        } = &write.operation
         {
             let slot = slot(item.namespace_id, entry);
             rows.slots.push(column(slot));
             rows.namespaces.push(item.namespace_id);
             rows.entries.push(entry);
             rows.values.push(value.to_string());
+            rows.set_counts.push(write.set_count);
             rows.ttls.push(ttl.map(seconds));
         }
     }
@@ -190,77 +200,32 @@ pub(crate) fn rows<'a>(batch: &[&'a Transition]) -> Rows<'a> {
 /// The operations of a batch, in the order in which they are made ahead of its statement; those on
 /// one entry in the order of the batch. There are none if all are plain sets of entries of their
 /// own, which the statement makes itself, in the same order.
-pub(crate) fn in_order<'a>(batch: &[&'a Transition]) -> Vec<&'a Transition> {
-    let with_write = batch.iter().filter(|item| item.kv.is_some());
-    let mut ordered: Vec<&Transition> = with_write.copied().collect();
+pub(crate) fn in_order<'a>(batch: &[&'a Transition]) -> Vec<Placed<'a>> {
+    let mut ordered: Vec<Placed<'a>> = Placed::all(batch).collect();
     let mut entries = HashSet::with_capacity(ordered.len());
-    let is_plain = |item: &&'a Transition| {
-        item.kv.as_ref().is_some_and(|write| {
-            let entry = write.operation.entry.as_str();
-            is_plain_set(write) && entries.insert((item.namespace_id, entry))
-        })
+    let is_plain = |placed: &Placed<'a>| {
+        let entry = placed.write.operation.entry.as_str();
+        is_plain_set(placed.write) && entries.insert((placed.item.namespace_id, entry))
     };
     if ordered.iter().all(is_plain) {
         return Vec::new();
     }
-    ordered.sort_by_cached_key(|&item| place(item));
+    ordered.sort_by_cached_key(Placed::place);
     ordered
-}
-
-/// Whether an operation may join a batch: one entry is not written to by too many of one commit,
-/// and one that compares before it sets has its entry to itself, because it takes two round trips.
-pub(crate) fn admits(gathered: &[Arc<Transition>], next: &Transition) -> bool {
-    let Some(write) = &next.kv else { return true };
-    if gathered.len() < ENTRY_WRITES_MAX
-        && !compares(write)
-        && !gathered.iter().any(|item| has_compare(item))
-    {
-        return true;
-    }
-    let is_same = |item: &&Arc<Transition>| {
-        item.kv.as_ref().is_some_and(|other| {
-            other.operation.entry == write.operation.entry && item.namespace_id == next.namespace_id
-        })
-    };
-    let mut same = gathered.iter().filter(is_same).peekable();
-    if same.peek().is_some() && compares(write) {
-        return false;
-    }
-    let mut count = 0;
-    for item in same {
-        count += 1;
-        if has_compare(item) || count >= ENTRY_WRITES_MAX {
-            return false;
-        }
-    }
-    true
-}
-
-fn has_compare(item: &Transition) -> bool {
-    item.kv.as_ref().is_some_and(compares)
-}
-
-fn compares(write: &Write) -> bool {
-    match &write.operation.verb {
-        Verb::Set { expect, .. } => expect.as_ref().is_some_and(|value| !value.is_null()),
-        Verb::Add { .. } | Verb::Delete | Verb::Lock { .. } | Verb::Unlock | Verb::Get => false,
-    }
 }
 
 /// Makes one operation inside the open transaction; gives its event, where that was not known
 /// before.
 pub(crate) async fn perform(
     ready: PreparedClient<'_>,
-    item: &Transition,
+    Placed { item, write }: Placed<'_>,
 ) -> Result<Option<Event>, Error> {
-    let Some(Write {
+    let Write {
         step,
         operation: Operation { entry, verb },
         retry_at,
-    }) = &item.kv
-    else {
-        unreachable!("only transitions with an operation come here");
-    };
+        set_count,
+    } = write;
     let slot = column(slot(item.namespace_id, entry));
     let namespace = &item.namespace_id;
     let client = ready.client;
@@ -280,7 +245,8 @@ pub(crate) async fn perform(
             ttl,
         } => {
             let ttl = ttl.map(seconds);
-            let values: [&(dyn ToSql + Sync); 5] = [&slot, namespace, entry, &Json(value), &ttl];
+            let values: [&(dyn ToSql + Sync); 6] =
+                [&slot, namespace, entry, &Json(value), &ttl, set_count];
             client.execute(ready.statement(SET_ONE), &values).await?;
             return Ok(None);
         }

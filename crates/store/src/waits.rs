@@ -225,6 +225,7 @@ pub fn start_answering(cell: &Cell) -> Writer<CallbackBatch> {
 impl Batch for CallbackBatch {
     type Item = Callback;
     type Answer = CallbackResult;
+    type Gathered = ();
 
     const LANES: usize = 1;
 

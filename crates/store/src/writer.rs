@@ -74,6 +74,8 @@ pub trait Batch: Send + 'static {
     type Item: Send + 'static;
     /// What it gets back.
     type Answer: Send + 'static;
+    /// What is remembered of the items of a batch that gathers, to say whether another may join.
+    type Gathered: Default + Send;
 
     /// How many lanes there are.
     const LANES: usize;
@@ -96,8 +98,9 @@ pub trait Batch: Send + 'static {
         0
     }
 
-    /// Whether an item may join the batch; one that may not is passed over until the next.
-    fn admits(&self, _gathered: &[Self::Item], _next: &Self::Item) -> bool {
+    /// Takes note of an item that joins the batch, or says that it may not: it is passed over until
+    /// the next. The first of a batch always may.
+    fn admit(_gathered: &mut Self::Gathered, _next: &Self::Item) -> bool {
         true
     }
 
@@ -213,7 +216,7 @@ impl<B: Batch> Desk<B> {
                     None => return,
                 }
             }
-            let mut gathering = Gathering::begin(&self.batch, passed_over);
+            let mut gathering = Gathering::begin(passed_over);
             let mut gathered = 0;
             while gathered < gathering.items.len() && gathering.has_room() {
                 gathered = gathering.items.len();
@@ -225,7 +228,7 @@ impl<B: Batch> Desk<B> {
                 while gathering.has_room()
                     && let Ok(next) = receiver.try_recv()
                 {
-                    gathering.offer(&self.batch, next);
+                    gathering.offer(next);
                 }
             }
             crowded = gathering.items.len() > 1;

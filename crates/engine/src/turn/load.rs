@@ -83,6 +83,7 @@ impl Turn {
             lease_over: false,
             looked: None,
             overtaken: false,
+            refused_by_pause: false,
             pauses: Arc::default(),
         }
     }

@@ -5,38 +5,51 @@ use semel_store::tallies::TallyKind;
 
 use super::Turn;
 
-/// The outcomes that one write records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcomes {
-    done: u64,
-    failed: u64,
-    doubted: u64,
+impl Turn {
+    /// Counts the outcomes among the events of a write: for the process, for the flow and for each step.
+    pub(super) fn count_outcomes<'a>(&self, events: impl Iterator<Item = &'a Event> + Clone) {
+        let metrics = &self.runtime.metrics;
+        let outcomes = events.filter_map(outcome);
+        for (_, what) in outcomes.clone() {
+            match what {
+                Outcome::Done => metrics.effects_done.add_one(),
+                Outcome::Failed => metrics.effects_failed.add_one(),
+                Outcome::Doubted => metrics.effects_doubted.add_one(),
+            }
+        }
+        let attempts = outcomes.map(|(step, what)| (step, what.tallied()));
+        let flow = self.release.tallied();
+        self.runtime.local.tallies.add_attempts(flow, attempts);
+    }
 }
 
-impl Outcomes {
-    /// The outcomes among some events.
-    pub(super) fn of(events: &[Event]) -> Self {
-        events
-            .iter()
-            .fold(Self::default(), |sum, event| sum.and(Some(event)))
-    }
+#[derive(Clone, Copy)]
+enum Outcome {
+    Done,
+    Failed,
+    Doubted,
+}
 
-    /// With one more event, where there is one.
-    pub(super) fn and(mut self, event: Option<&Event>) -> Self {
-        self.done += u64::from(matches!(event, Some(Event::Done { .. })));
-        self.failed += u64::from(matches!(event, Some(Event::Failed { .. })));
-        self.doubted += u64::from(matches!(event, Some(Event::Doubted { .. })));
-        self
+impl Outcome {
+    fn tallied(self) -> TallyKind {
+        match self {
+            Self::Done => TallyKind::EffectDone,
+            Self::Failed => TallyKind::EffectFailed,
+            Self::Doubted => TallyKind::EffectDoubted,
+        }
     }
+}
 
-    /// Adds them to the process's metrics, and to the tallies of the run's flow.
-    pub(super) fn count(self, turn: &Turn) {
-        turn.tally(TallyKind::EffectDone, self.done);
-        turn.tally(TallyKind::EffectFailed, self.failed);
-        turn.tally(TallyKind::EffectDoubted, self.doubted);
-        let metrics = &turn.runtime.metrics;
-        metrics.effects_done.add(self.done);
-        metrics.effects_failed.add(self.failed);
-        metrics.effects_doubted.add(self.doubted);
+/// The step whose outcome an event is, and which.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a new event carries no outcome of an effect"
+)]
+fn outcome(event: &Event) -> Option<(&str, Outcome)> {
+    match event {
+        Event::Done { step, .. } => Some((step, Outcome::Done)),
+        Event::Failed { step, .. } => Some((step, Outcome::Failed)),
+        Event::Doubted { step, .. } => Some((step, Outcome::Doubted)),
+        _ => None,
     }
 }

@@ -6,6 +6,7 @@ use semel_store::journal::{LeaseChange, Transition};
 use semel_store::pauses::{self, PausedLease};
 use semel_store::runs::Stage;
 
+use super::pending_write::BeforeChanges;
 use super::{Turn, TurnError, unsure};
 use crate::pauses::RunPauses;
 
@@ -18,7 +19,10 @@ impl Turn {
 
     /// Takes over what is paused now, and moves deadlines by the pauses that are over.
     pub(super) fn look_at_pauses(&mut self) -> Result<(), TurnError> {
-        self.pauses = self.runtime.pauses.current();
+        // The intents of one write are decided under one version, which the write compares.
+        if !self.pending.has_intent() {
+            self.pauses = self.runtime.pauses.current();
+        }
         let (namespace_id, set) = (self.release.namespace_id, self.pauses.clone());
         while self.run_pauses().flow().is_none()
             && let Some(span) =
@@ -72,15 +76,20 @@ impl Turn {
     }
 
     /// Something was paused or resumed since the turn decided. What happened before is written, without
-    /// the intent; then the run returns to the queue, and is decided anew.
+    /// the intent; then the run returns to the queue, and is decided anew. Changes that went with their
+    /// intents are left out as well.
     pub(super) fn write_without_intent<'a>(
         &'a mut self,
         refused: &'a Transition,
+        before: Option<BeforeChanges>,
     ) -> BoxFuture<'a, Result<(), TurnError>> {
         Box::pin(async move {
-            self.pending.restore(refused);
+            match before {
+                Some(before) => self.pending.restore_before(refused, before),
+                None => self.pending.restore(refused),
+            }
             if self.pending.is_empty() {
-                self.overtaken = true;
+                self.refused_by_pause = true;
             } else {
                 let (due_at, stage) = (Some(self.runtime.clock.now()), Stage::Ready);
                 self.commit(LeaseChange::Return { due_at, stage }).await?;

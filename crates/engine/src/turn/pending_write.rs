@@ -10,10 +10,13 @@ use semel_store::claims::NextRun;
 use semel_store::kv::Write;
 use semel_store::outbox::Emitted;
 
+mod coalesce;
 mod points;
 mod restore;
+
 mod transition;
 
+pub(super) use coalesce::BeforeChanges;
 pub(super) use transition::Identity;
 
 use crate::event::{EffectSnapshot, RowChanges};
@@ -24,7 +27,11 @@ pub(super) struct PendingWrite {
     events: Vec<Event>,
     /// What the events change of the tables.
     changes: RowChanges,
-    kv: Option<Write>,
+    kv: Vec<Write>,
+    /// About how large the changes are that commit together with their intents.
+    coalesced_bytes: usize,
+    /// What the write would be without them, where there are some.
+    before_changes: Option<BeforeChanges>,
     emitted: Vec<Emitted>,
     departs: Vec<GateId>,
     acts: Vec<AuditEntry>,
@@ -74,8 +81,13 @@ impl PendingWrite {
         self.paused_by = Some(pause);
     }
 
+    /// Whether an attempt begins with it.
+    pub(super) fn has_intent(&self) -> bool {
+        self.events.iter().any(Event::is_intent)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.kv.is_none()
+        self.events.is_empty() && self.kv.is_empty()
     }
 
     /// Whether there is something that a crash must not lose: more than values that can be computed
@@ -87,21 +99,33 @@ impl PendingWrite {
                 Event::Computed { .. } | Event::Skipped { .. } | Event::Admitted { .. }
             )
         };
-        self.kv.is_some() || !self.events.iter().all(pure)
+        !self.kv.is_empty() || !self.events.iter().all(pure)
     }
 
-    /// Adds a shared entry.
+    /// Adds an operation on a shared entry; a set takes the place of an earlier one.
     pub(super) fn write_entry(
         &mut self,
         step: String,
         operation: Operation,
         retry_at: Option<Timestamp>,
     ) {
-        assert!(self.kv.is_none(), "one entry is written per commit");
-        self.kv = Some(Write {
+        let same = |write: &Write| write.operation.entry == operation.entry;
+        // Of several sets only the last is seen.
+        let earlier = self.kv.iter().position(same);
+        let earlier = earlier.map(|at| self.kv.swap_remove(at));
+        let are_sets = |earlier: &Write| {
+            earlier.operation.verb.is_plain_set() && operation.verb.is_plain_set()
+        };
+        assert!(
+            earlier.as_ref().is_none_or(are_sets),
+            "only a set takes the place of a set"
+        );
+        let set_count = earlier.map_or(1, |earlier| earlier.set_count + 1);
+        self.kv.push(Write {
             step,
             operation,
             retry_at,
+            set_count,
         });
     }
 

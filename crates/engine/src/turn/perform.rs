@@ -32,10 +32,16 @@ impl Turn {
         self.take_outcome(&effect, outcome).await
     }
 
-    /// Writes the intent and changes Semel's own tables, with the next write as far as that is
-    /// possible.
+    /// Changes Semel's own tables, with the next write as far as that is possible: the intent goes with
+    /// it, or is written before.
     pub(super) async fn change(&mut self, change: LocalChange) -> Result<(), TurnError> {
-        let Some(effect) = self.write_intent().await? else {
+        // What an attempt outside came to is written first: nothing may lose it.
+        let is_coalesced = self.sent.is_none() && self.pending.try_coalesce(&change);
+        let effect = match is_coalesced {
+            true => self.intended(),
+            false => self.write_intent().await?,
+        };
+        let Some(effect) = effect else {
             return Ok(());
         };
         match change {
@@ -64,18 +70,22 @@ impl Turn {
         }
         self.commit(LeaseChange::Keep).await?;
         let now = self.runtime.clock.now();
-        let Current::Effect(pending) = &mut self.state.current else {
-            return Ok(None);
-        };
-        // The commit may have taken its time, and nothing is sent before it: the landing time is
-        // counted from here, as a worker that reads the journal counts it.
-        pending.intended_at = now;
-        match &pending.entry {
-            LedgerEntry::Pending(effect) => Ok(Some(effect.clone())),
+        if let Current::Effect(pending) = &mut self.state.current {
+            // The commit may have taken its time, and nothing is sent before it: the landing time is
+            // counted from here, as a worker that reads the journal counts it.
+            pending.intended_at = now;
+        }
+        Ok(self.intended())
+    }
+
+    /// The effect that is intended and has no outcome yet.
+    fn intended(&self) -> Option<Effect<Pending>> {
+        match &self.state.effect()?.entry {
+            LedgerEntry::Pending(effect) => Some(effect.clone()),
             LedgerEntry::Retrying(_)
             | LedgerEntry::InDoubt(_)
             | LedgerEntry::Failed(_)
-            | LedgerEntry::Done(_) => Ok(None),
+            | LedgerEntry::Done(_) => None,
         }
     }
 
@@ -232,7 +242,7 @@ impl Turn {
         }
     }
 
-    /// An operation whose result is known rides on the next write; another is a write of its own.
+    /// An operation whose result is known goes with the next write; another is a write of its own.
     async fn perform_kv(&mut self, operation: Operation) -> Result<(), TurnError> {
         let step = self.step().id.to_string();
         let foreseen = operation.verb.known_result();

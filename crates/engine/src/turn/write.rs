@@ -11,7 +11,6 @@ use semel_store::tallies::TallyKind;
 use semel_store::wake_source::WakeSource;
 use semel_store::writer::WriteError;
 
-use super::outcomes::Outcomes;
 use super::{Turn, TurnError, pending_write, unsure};
 use crate::{event, external_result};
 
@@ -32,10 +31,10 @@ impl Turn {
         }
         let (before, after) = self.pending.fault_points();
         let at = self.rehearsed_step();
+        let unchanged = self.pending.take_before_changes();
         let transition = self.pending.take(self.identity(), lease.clone());
         let end = transition.record.clone();
         let progresses = transition.progresses;
-        let outcomes = Outcomes::of(&transition.events);
         let emits = !transition.emitted.is_empty();
         let opens = !transition.tasks.is_empty();
         let told = transition.notices.iter().map(|it| it.name).collect();
@@ -46,7 +45,7 @@ impl Turn {
         match written {
             Ok(TransitionResult::Committed { cancel, made }) => {
                 self.runtime.metrics.transitions.add_one();
-                outcomes.and(made.as_ref()).count(self);
+                self.count_outcomes(transition.events.iter().chain(made.as_ref()));
                 self.seq += 1;
                 self.cancel |= cancel;
                 self.unrecorded = None;
@@ -66,7 +65,9 @@ impl Turn {
                 self.tell_names(told);
                 Ok(())
             }
-            Ok(TransitionResult::PausesChanged) => self.write_without_intent(&transition).await,
+            Ok(TransitionResult::PausesChanged) => {
+                self.write_without_intent(&transition, unchanged).await
+            }
             Ok(TransitionResult::Fenced) => Err(TurnError::Fenced),
             // Returned to the queue, so that the next turn finds the callback.
             Ok(TransitionResult::Overtaken) => {

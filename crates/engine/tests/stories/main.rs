@@ -14,6 +14,7 @@ mod destinations;
 mod doubts;
 mod earlier_runs;
 mod effects;
+mod entries;
 mod events;
 mod hostile;
 mod hostile_destinations;

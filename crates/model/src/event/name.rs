@@ -3,6 +3,11 @@
 use super::Event;
 
 impl Event {
+    /// Whether an attempt at an effect begins with it.
+    pub const fn is_intent(&self) -> bool {
+        matches!(self, Self::Intended { .. })
+    }
+
     /// The event's name: what its journal row says under `event`.
     #[must_use]
     pub const fn name(&self) -> &'static str {

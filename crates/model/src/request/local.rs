@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{RequestSummary, json_text};
+use crate::json::estimated_json_bytes;
 use crate::kv::Operation;
 use crate::name::FlowName;
 use crate::span::Span;
@@ -82,4 +83,11 @@ pub struct Emission {
     pub event: String,
     /// What it carries.
     pub data: Value,
+}
+
+impl Emission {
+    /// About how many bytes it takes where it is written.
+    pub fn estimated_bytes(&self) -> usize {
+        estimated_json_bytes(&self.data)
+    }
 }

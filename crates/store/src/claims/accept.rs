@@ -50,6 +50,7 @@ pub fn start_accepting(cell: &Cell) -> Writer<Accept> {
 impl Batch for Accept {
     type Item = Delivery;
     type Answer = AcceptResult;
+    type Gathered = ();
 
     const LANES: usize = 2;
 

@@ -60,6 +60,7 @@ pub fn start_visiting(cell: &Cell) -> Writer<AdmissionBatch> {
 impl Batch for AdmissionBatch {
     type Item = GateRequest;
     type Answer = GateResponse;
+    type Gathered = ();
 
     const LANES: usize = 2;
 

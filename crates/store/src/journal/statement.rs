@@ -95,7 +95,7 @@ pub(super) const FENCED_BESIDE_ENDED: &str = fenced!(
                 OFFSET 0)"
 );
 
-/// The same fence for runs that end.
+/// The same fence for runs that end, with the intents of what commits together with its outcome.
 pub(super) const FENCED_END: &str = ",
     ended AS (
         DELETE FROM queue q
@@ -103,6 +103,7 @@ pub(super) const FENCED_END: &str = ",
          WHERE t.ends
            AND q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = t.epoch AND q.seq = t.seq
            AND q.holder IS NOT DISTINCT FROM t.holder
+           AND coalesce(t.pause_version = (SELECT pause_version FROM present), true)
      RETURNING 1)";
 
 pub(super) const WRITTEN: &str = ",
@@ -131,7 +132,7 @@ impl ChangeKinds {
             let again = |change: &EffectChange| change.first && change.follows;
             shape.enters_again |= item.effects.iter().any(again);
             shape.changes |= item.effects.iter().any(|change| !change.first);
-            shape.sets |= with_sets && item.kv.as_ref().is_some_and(kv::is_plain_set);
+            shape.sets |= with_sets && item.kv.iter().any(kv::is_plain_set);
             shape.records |= item.record.is_some();
         }
         shape
@@ -170,7 +171,7 @@ impl ChangeKinds {
                 self.goes_on && self.ends,
                 in_any_pause(with_seeded_bug(FENCED_BESIDE_ENDED)),
             ),
-            (self.ends, with_seeded_bug(FENCED_END)),
+            (self.ends, in_any_pause(with_seeded_bug(FENCED_END))),
             (true, with_seeded_bug(WRITTEN)),
             (self.enters && !self.enters_again, effects::ENTERED),
             (self.enters_again, effects::ENTERED_AGAIN),
@@ -200,13 +201,14 @@ impl ChangeKinds {
     }
 }
 
-/// Whether a batch is one transition that enters one effect at most, and changes one at most.
+/// Whether a batch is one transition that enters one effect at most, changes one at most and sets one
+/// entry at most.
 fn has_one_row(batch: &[&Transition]) -> bool {
     let [only] = batch else {
         return false;
     };
     let entered = only.effects.iter().filter(|change| change.first).count();
-    entered <= 1 && only.effects.len() - entered <= 1
+    entered <= 1 && only.effects.len() - entered <= 1 && only.kv.len() <= 1
 }
 
 /// Numbers the parameters in the order in which they stand.

@@ -44,8 +44,9 @@ pub struct Transition {
     pub tasks: Vec<TaskChange>,
     /// Approvals that open, are announced again, time out or are withdrawn.
     pub approvals: Vec<ApprovalChange>,
-    /// The shared entry that is written in the same commit.
-    pub kv: Option<Write>,
+    /// The shared entries that are written in the same commit, each once. An operation whose event is
+    /// made by the write is the only one.
+    pub kv: Vec<Write>,
     /// Events that go out with the same commit.
     pub emitted: Vec<Emitted>,
     /// What people must learn of, where the namespace has alerts set.
@@ -101,7 +102,7 @@ impl Transition {
             || self.paused_by.is_some()
             || !self.tasks.is_empty()
             || !self.approvals.is_empty()
-            || self.kv.as_ref().is_some_and(|it| !kv::is_plain_set(it))
+            || !self.kv.iter().all(kv::is_plain_set)
     }
 }
 

@@ -65,7 +65,8 @@ const FOUND_MAX: i64 = 1_000;
 /// Why a run returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnCause {
-    /// The process stops: the run is due at once, and this take does not count.
+    /// The process stops, or something was paused or resumed meanwhile: the run is due at once, and this
+    /// take does not count.
     Stopping,
     /// Something else changed the run first: it is due at once, and the take counts.
     Overtaken,

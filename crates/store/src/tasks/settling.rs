@@ -1,6 +1,6 @@
 //! Answers of workers, on their way in.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures_util::future::try_join5;
 use jiff::Timestamp;
@@ -80,6 +80,7 @@ pub fn start_settling(cell: &Cell) -> Writer<TaskAnswerBatch> {
 impl Batch for TaskAnswerBatch {
     type Item = SubmittedAnswer;
     type Answer = TaskAnswerResult;
+    type Gathered = HashSet<EffectId>;
 
     const LANES: usize = 1;
 
@@ -92,8 +93,8 @@ impl Batch for TaskAnswerBatch {
     }
 
     /// Two answers to one task go down one after the other.
-    fn admits(&self, gathered: &[SubmittedAnswer], next: &SubmittedAnswer) -> bool {
-        !gathered.iter().any(|item| item.task == next.task)
+    fn admit(gathered: &mut HashSet<EffectId>, next: &SubmittedAnswer) -> bool {
+        gathered.insert(next.task)
     }
 
     async fn write(

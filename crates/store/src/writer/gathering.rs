@@ -21,6 +21,7 @@ pub(super) struct Gathering<B: Batch> {
     pub(super) items: Vec<B::Item>,
     pub(super) answers: Vec<Answer<B>>,
     pub(super) passed_over: VecDeque<Waiting<B>>,
+    gathered: B::Gathered,
     subjects: HashSet<u128>,
     bytes: usize,
 }
@@ -28,16 +29,17 @@ pub(super) struct Gathering<B: Batch> {
 impl<B: Batch> Gathering<B> {
     /// A batch that begins with the items that were passed over, the oldest first, and takes in
     /// those of the others that fit.
-    pub(super) fn begin(batch: &B, mut waiting: VecDeque<Waiting<B>>) -> Self {
+    pub(super) fn begin(mut waiting: VecDeque<Waiting<B>>) -> Self {
         let mut gathering = Self {
             items: Vec::new(),
             answers: Vec::new(),
             passed_over: VecDeque::new(),
+            gathered: B::Gathered::default(),
             subjects: HashSet::new(),
             bytes: 0,
         };
         while let Some(next) = waiting.pop_front() {
-            gathering.offer(batch, next);
+            gathering.offer(next);
         }
         gathering
     }
@@ -50,14 +52,13 @@ impl<B: Batch> Gathering<B> {
     }
 
     /// Takes an item into the batch, or passes it over.
-    pub(super) fn offer(&mut self, batch: &B, next: Waiting<B>) {
+    pub(super) fn offer(&mut self, next: Waiting<B>) {
         let subject = B::subject(&next.item);
-        let joins = self.items.is_empty()
+        let fits = self.items.is_empty()
             || (self.items.len() < BATCH_ITEMS_MAX
                 && self.bytes.saturating_add(next.bytes) <= BATCH_BYTES_MAX
-                && !self.subjects.contains(&subject)
-                && batch.admits(&self.items, &next.item));
-        if joins {
+                && !self.subjects.contains(&subject));
+        if fits && B::admit(&mut self.gathered, &next.item) {
             self.bytes = self.bytes.saturating_add(next.bytes);
             self.items.push(next.item);
             self.answers.push(next.answer);

@@ -19,6 +19,7 @@ struct Item {
 impl Batch for Entries {
     type Item = Item;
     type Answer = ();
+    type Gathered = Vec<&'static str>;
 
     const LANES: usize = 2;
     const SECOND_LANE_FROM: usize = 3;
@@ -31,8 +32,13 @@ impl Batch for Entries {
         item.subject
     }
 
-    fn admits(&self, gathered: &[Item], next: &Item) -> bool {
-        next.entry.is_none() || gathered.iter().all(|item| item.entry != next.entry)
+    fn admit(gathered: &mut Vec<&'static str>, next: &Item) -> bool {
+        let Some(entry) = next.entry else {
+            return true;
+        };
+        let is_new = !gathered.contains(&entry);
+        gathered.push(entry);
+        is_new
     }
 
     async fn write(
@@ -67,7 +73,7 @@ fn batches(items: impl IntoIterator<Item = (u128, Option<&'static str>)>) -> Vec
         .collect();
     let mut batches = Vec::new();
     while !left.is_empty() {
-        let gathering = Gathering::begin(&Entries, left);
+        let gathering = Gathering::<Entries>::begin(left);
         let numbers = gathering.items.iter().map(|item| item.number);
         batches.push(numbers.collect());
         left = gathering.passed_over;

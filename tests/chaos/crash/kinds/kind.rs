@@ -83,7 +83,14 @@ impl Kind {
             Self::Emit => &[Point::SpreadBefore, Point::SpreadAfter],
             Self::Db | Self::SshMarked | Self::Ssh | Self::Mail | Self::Persist | Self::Http => &[],
         };
-        let mut points = vec![Point::IntentBefore, Point::IntentAfter];
+        let before: &[Point] = match self {
+            // An event commits together with its intent.
+            Self::Emit => &[],
+            Self::Db | Self::SshMarked | Self::Ssh | Self::Mail | Self::Persist | Self::Http => {
+                &[Point::IntentBefore, Point::IntentAfter]
+            }
+        };
+        let mut points = before.to_vec();
         points.extend(own);
         points.extend([Point::OutcomeBefore, Point::OutcomeAfter]);
         points.extend(after);

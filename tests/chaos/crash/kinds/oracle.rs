@@ -28,8 +28,8 @@ fn reach(cell: Cell) -> Reach {
         | Point::DbCommit
         | Point::SshConnected
         | Point::MailAnnounced => Reach::Intended,
-        // An event is part of the commit that has not been made.
-        Point::OutcomeBefore if cell.kind == Kind::Emit => Reach::Intended,
+        // An event and its intent are part of the commit that has not been made.
+        Point::OutcomeBefore if cell.kind == Kind::Emit => Reach::Nothing,
         Point::Sent
         | Point::Answered
         | Point::DbCommitted

@@ -15,7 +15,6 @@ impl PendingWrite {
                 Event::Done { .. } | Event::Failed { .. } | Event::Doubted { .. }
             )
         };
-        let intent = |event: &Event| matches!(event, Event::Intended { .. });
         let loaded = |event: &Event| matches!(event, Event::FanLoaded { .. });
         let asked = |event: &Event| {
             matches!(
@@ -27,9 +26,9 @@ impl PendingWrite {
             )
         };
         let met = |event: &Event| matches!(event, Event::Named { .. });
-        if self.kv.is_some() || self.events.iter().any(outcome) {
+        if !self.kv.is_empty() || self.events.iter().any(outcome) {
             ("outcome.before", "outcome.after")
-        } else if self.events.iter().any(intent) {
+        } else if self.events.iter().any(Event::is_intent) {
             ("intent.before", "intent.after")
         } else if self.events.iter().any(loaded) {
             ("loaded.before", "loaded.after")

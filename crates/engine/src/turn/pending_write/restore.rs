@@ -10,11 +10,14 @@ use crate::event::RowChanges;
 
 impl PendingWrite {
     /// Takes a refused transition back, up to the intent in it. The intent is the last that a decision
-    /// comes to, so that what stands before it holds without it.
+    /// comes to, so that what stands before it holds without it. Never called for a write that has more
+    /// after an intent (`coalesce`).
     pub(in crate::turn) fn restore(&mut self, refused: &Transition) {
-        let intent = |event: &Event| matches!(event, Event::Intended { .. });
         let events = refused.events.iter();
-        self.events = events.take_while(|event| !intent(event)).cloned().collect();
+        self.events = events
+            .take_while(|event| !event.is_intent())
+            .cloned()
+            .collect();
         self.changes = RowChanges {
             effects: refused.effects.clone(),
             waits: refused.waits.clone(),
@@ -25,7 +28,7 @@ impl PendingWrite {
             record: refused.record.clone(),
         };
         if let Some(Event::Intended { step, effect, .. }) =
-            refused.events.iter().find(|it| intent(it))
+            refused.events.iter().find(|it| it.is_intent())
         {
             let effects = std::mem::take(&mut self.changes.effects);
             let is_first = |change: &EffectChange| change.effect == *effect && change.first;

@@ -39,10 +39,10 @@ impl PendingWrite {
             pause_version,
         } = identity;
         let changes = std::mem::take(&mut self.changes);
+        self.coalesced_bytes = 0;
         let progresses = tried || !self.only_repeats();
         let paused_by = self.paused_by.take();
-        let intends = |event: &Event| matches!(event, Event::Intended { .. });
-        let decided = paused_by.is_some() || self.events.iter().any(intends);
+        let decided = paused_by.is_some() || self.has_intent();
         Transition {
             run,
             partition_date,
@@ -55,7 +55,7 @@ impl PendingWrite {
             waits: changes.waits,
             tasks: changes.tasks,
             approvals: changes.approvals,
-            kv: self.kv.take(),
+            kv: std::mem::take(&mut self.kv),
             emitted: std::mem::take(&mut self.emitted),
             alerts: changes.alerts,
             leaves_gates: std::mem::take(&mut self.departs),
@@ -92,7 +92,7 @@ impl PendingWrite {
         };
         let doubted = |event: &Event| matches!(event, Event::Doubted { .. });
         let events = &self.events;
-        self.kv.is_none()
+        self.kv.is_empty()
             && events.iter().any(|event| repeats(event) || doubted(event))
             && events.iter().all(|event| repeats(event) || about_it(event))
     }
