@@ -337,6 +337,9 @@ codes! {
     /// What was sent cannot be a secret.
     SecretInvalid "secret-invalid" 422 "The secret is invalid"
         "Send a name that the detail allows and a value of 1 to 16,384 bytes.";
+    /// A connection names a secret that is bound to other hosts.
+    SecretBoundElsewhere "secret-bound-elsewhere" 409 "The secret is bound to other hosts"
+        "Use a secret of that host, or ask a holder of the right `secret` to run `semel secret set NAME --host HOST`.";
     /// The server was not given the master key.
     VaultLocked "vault-locked" 409 "The vault is encrypted with another master key"
         "Add the former master key after the current one in SEMEL_MASTER_KEYS, and restart the server.";

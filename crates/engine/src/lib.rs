@@ -56,7 +56,7 @@ pub use commands::alert::AlertError;
 pub use commands::amend::Amendment;
 pub use commands::answer_task::{TaskAnswer, TaskError};
 pub use commands::cancel::CancelError;
-pub use commands::connection::{Actor, ConnectionChange, ConnectionError};
+pub use commands::connection::{Actor, ConnectionChange, ConnectionError, SecretChange};
 pub use commands::decide_approval::{Approver, ClaimedName, DecideError, Decided};
 pub use commands::decide_held::{HeldError, HeldOutcome, HeldWish};
 pub use commands::drop_key::{DropError, DropWish};

@@ -6,6 +6,7 @@
 //! memory, and loads them again when control data changes.
 
 mod destinations;
+pub mod hosts;
 mod master_keys;
 mod seal;
 
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
+use semel_model::host::HostPattern;
 use semel_model::{SecretText, Span};
 use semel_steps::Destination;
 use semel_store::audit::AuditEntry;
@@ -72,6 +74,7 @@ struct Opened {
     version: i32,
     text: SecretText,
     retires_at: Option<Timestamp>,
+    hosts: Vec<HostPattern>,
 }
 
 /// A secret's name and version, which people may see.
@@ -85,6 +88,8 @@ pub struct SecretView {
     pub set_at: Timestamp,
     /// Until when the version before it still verifies deliveries.
     pub former_until: Option<Timestamp>,
+    /// The hosts that it may be sent to; empty means any host.
+    pub hosts: Vec<String>,
 }
 
 impl Vault {
@@ -125,6 +130,7 @@ impl Vault {
                 version: row.version,
                 text,
                 retires_at: row.retires_at,
+                hosts: hosts::read(&row.hosts),
             };
             let name = (row.namespace_id, row.name);
             held.secrets.entry(name).or_default().push(opened);
@@ -168,12 +174,13 @@ impl Vault {
             .collect()
     }
 
-    /// Keeps a secret as its next version, and says which that is.
+    /// Keeps a secret as its next version, and says which that is. Where no hosts are given, it keeps
+    /// those that it has.
     pub(crate) async fn set(
         &self,
         namespace_id: i32,
         name: &str,
-        text: &SecretText,
+        (text, hosts): (&SecretText, Option<&[String]>),
         overlap: Span,
         act: &AuditEntry,
     ) -> Result<i32, VaultError> {
@@ -184,11 +191,24 @@ impl Vault {
         loop {
             let version = secrets::next_version(self.cell.home(), namespace_id, name).await?;
             let row = seal_secret(&key, number, namespace_id, name, version, text);
-            if secrets::set(self.cell.home(), &row, overlap, act).await? {
+            if secrets::set(self.cell.home(), &row, hosts, overlap, act).await? {
                 self.refresh().await?;
                 return Ok(version);
             }
         }
+    }
+
+    /// Binds a secret to hosts; false where it was bound to them already.
+    pub(crate) async fn bind(
+        &self,
+        namespace_id: i32,
+        name: &str,
+        hosts: &[String],
+        act: &AuditEntry,
+    ) -> Result<bool, ReadError> {
+        let bound = secrets::bind(self.cell.home(), namespace_id, name, hosts, act).await?;
+        self.refresh().await?;
+        Ok(bound)
     }
 
     /// Removes a secret; false when there is none.
@@ -213,6 +233,7 @@ impl Vault {
                     name: row.name,
                     version: row.version,
                     set_at: row.created_at,
+                    hosts: row.hosts,
                     former_until: None,
                 }),
             }
@@ -316,9 +337,12 @@ impl Held {
     fn link(&self, row: connections::ConnectionRow) -> Destination {
         let mut named = BTreeMap::new();
         let mut version = row.version << 32;
+        let hosts = hosts::of_connection(&row.connection);
         for name in row.connection.secrets() {
             let versions = self.secrets.get(&(row.namespace_id, name.to_owned()));
-            if let Some(latest) = versions.and_then(|versions| versions.first()) {
+            let latest = versions.and_then(|versions| versions.first());
+            // One that is bound to other hosts is missing here.
+            if let Some(latest) = latest.filter(|it| hosts::allows(&it.hosts, &hosts)) {
                 version += i64::from(latest.version);
                 named.insert(name.to_owned(), latest.text.clone());
             }
@@ -352,6 +376,7 @@ fn seal_secret(
         sealed: key.seal(&owner, text.reveal().as_bytes()),
         created_at: Timestamp::UNIX_EPOCH,
         retires_at: None,
+        hosts: Vec::new(),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod event;
 pub mod fingerprint;
 pub mod gate;
 pub mod guard;
+pub mod host;
 pub mod id;
 pub mod json;
 pub mod key;

@@ -1,6 +1,6 @@
 //! Connections: list, show, create, replace, delete, test.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -9,8 +9,9 @@ use semel_api::types::{
     Change, Connection, DeletedConnection, KeptConnection, Page, Pause, PutConnection, Tried,
     UnprovenFlow,
 };
-use semel_engine::{ConnectionChange, ConnectionError};
-use semel_model::{Fault, Label};
+use semel_engine::vault::hosts;
+use semel_engine::{ConnectionChange, ConnectionError, SecretView};
+use semel_model::{Fault, Label, Right};
 use semel_store::ReadError;
 use semel_store::connections::{self, ConnectionRow};
 use semel_store::pauses::PauseKind;
@@ -71,6 +72,11 @@ pub(crate) async fn put(
         let actor = asking.actor();
         let by = asking.acting(&actor);
         let (engine, wanted) = (&shared.engine, &put.connection);
+        let checking = engine.check_secret_hosts(asking.namespace_id, name.as_str(), wanted);
+        let unbound = checking.await?;
+        if !unbound.is_empty() && !asking.may(Right::Secret) {
+            return Err(cannot_lead_anywhere(&asking, &unbound));
+        }
         let (version, kept) = match put.replace {
             true => engine.replace_connection(by, name.as_str(), wanted).await?,
             false => engine.keep_connection(by, name.as_str(), wanted).await?,
@@ -92,6 +98,19 @@ pub(crate) async fn put(
         Reply::new(status, &done)
     })
     .await
+}
+
+/// Who stores a connection decides where an unbound secret goes.
+fn cannot_lead_anywhere(caller: &Caller, unbound: &[String]) -> ApiError {
+    let detail = format!(
+        "{} does not have the right `secret`, which is needed for these secrets: {}. They are not set or may go to any host, are used in another way than so far, or would be sent unencrypted",
+        caller.in_words(),
+        unbound.join(", ")
+    );
+    ApiError::new(Code::RightMissing, detail).with_hint(
+        "Ask a holder of the right `secret` to run `semel secret set NAME --host HOST`, or use a token that has that right."
+            .to_owned(),
+    )
 }
 
 /// The live releases that a change of a connection leaves unproven. They are rehearsed in the
@@ -149,13 +168,21 @@ pub(crate) async fn delete(
         body: &json!({}),
         headers: &headers,
     };
-    let (engine, asking, name) = (app.engine.clone(), caller.clone(), name.clone());
+    let (shared, asking, name) = (app.clone(), caller.clone(), name.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        engine
-            .delete_connection(asking.acting(&actor), name.as_str())
-            .await?;
+        let deleting = shared
+            .engine
+            .delete_connection(asking.acting(&actor), name.as_str());
+        deleting.await?;
         tracing::info!(connection = %name, actor, "connection deleted");
+        leave_unproven(
+            &shared,
+            asking.namespace_id,
+            &name,
+            ConnectionChange::Replaced,
+        )
+        .await;
         let name = name.to_string();
         Reply::new(StatusCode::OK, &DeletedConnection { name })
     })
@@ -193,21 +220,25 @@ fn tell(name: &Label, tried: Result<String, Fault>) -> Tried {
 }
 
 /// The names of the secrets that are set.
-async fn list_set(app: &Shared, namespace_id: i32) -> Result<BTreeSet<String>, ReadError> {
-    let secrets = app.engine.list_secrets(namespace_id).await?;
-    Ok(secrets.into_iter().map(|secret| secret.name).collect())
+async fn list_set(app: &Shared, namespace_id: i32) -> Result<Vec<SecretView>, ReadError> {
+    app.engine.list_secrets(namespace_id).await
 }
 
-fn list_missing(connection: &semel_model::Connection, set: &BTreeSet<String>) -> Vec<String> {
+/// The secrets that a connection names and does not send: they are not set, or are bound to other hosts.
+fn list_missing(connection: &semel_model::Connection, set: &[SecretView]) -> Vec<String> {
+    let is_sent = |name: &str| {
+        let view = set.iter().find(|secret| secret.name == name);
+        view.is_some_and(|secret| hosts::may_send(&secret.hosts, connection))
+    };
     let named = connection.secrets().into_iter();
-    let missing = named.filter(|name| !set.contains(*name));
+    let missing = named.filter(|name| !is_sent(name));
     missing.map(str::to_owned).collect()
 }
 
 /// A connection in its wire form, with its pause.
 fn shown(
     row: ConnectionRow,
-    set: &BTreeSet<String>,
+    set: &[SecretView],
     paused: &mut HashMap<String, Pause>,
 ) -> Connection {
     Connection {
@@ -236,6 +267,10 @@ impl From<ConnectionError> for ApiError {
             }
             ConnectionError::Unknown => Self::plain(Code::ConnectionNotFound),
             ConnectionError::Differs => Self::plain(Code::ConnectionDiffers),
+            ConnectionError::SecretBoundElsewhere { secret, host } => {
+                let detail = format!("the secret `{secret}` is not bound to `{host}`");
+                Self::new(Code::SecretBoundElsewhere, detail)
+            }
             ConnectionError::Unavailable(error) => error.into(),
         }
     }

@@ -5,8 +5,8 @@ use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use semel_api::Code;
 use semel_api::types::{DeletedSecret, Page, Rotated, Secret, SecretSet, SetSecret};
-use semel_engine::VaultError;
 use semel_engine::vault::OVERLAP;
+use semel_engine::{SecretChange, VaultError};
 use semel_model::Label;
 use semel_store::ReadError;
 use serde_json::json;
@@ -32,6 +32,7 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
             version: view.version,
             set_at: view.set_at,
             former_until: view.former_until,
+            hosts: view.hosts,
         });
     }
     answer::ok(&Page { items, next: None })
@@ -48,7 +49,7 @@ impl FromRequest<App> for Sent {
         let read = serde_json::from_slice(&body);
         wipe(body);
         read.map(Self).map_err(|_| {
-            let detail = "the body is {\"value\": \"…\"}, with \"overlap\": \"24h\" where wanted";
+            let detail = "the body is {\"value\": \"…\"}, with \"overlap\": \"24h\" and \"hosts\": [\"api.example.com\"] where wanted";
             ApiError::new(Code::BodyInvalid, detail)
         })
     }
@@ -80,6 +81,7 @@ pub(crate) async fn set(
     let body = json!({
         "value": engine.fingerprint_secret(namespace_id, name.as_str(), &set.value),
         "overlap": set.overlap,
+        "hosts": set.hosts,
     });
     let command = Command {
         verb: "secret set",
@@ -91,18 +93,25 @@ pub(crate) async fn set(
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
         let overlap = set.overlap.unwrap_or(OVERLAP);
-        let (version, changed) = engine
-            .keep_secret(asking.acting(&actor), name.as_str(), &set.value, overlap)
+        let (version, change) = engine
+            .keep_secret(
+                asking.acting(&actor),
+                name.as_str(),
+                (&set.value, set.hosts.as_deref()),
+                overlap,
+            )
             .await?;
-        tracing::info!(secret = %name, version, changed, actor, "secret set");
+        tracing::info!(secret = %name, version, ?change, actor, "secret set");
         let done = SecretSet {
             name: name.to_string(),
             version,
-            changed,
+            changed: change != SecretChange::Unchanged,
         };
-        let status = match version {
-            1 if changed => StatusCode::CREATED,
-            _ => StatusCode::OK,
+        let status = match (version, change) {
+            (1, SecretChange::Set) => StatusCode::CREATED,
+            (_, SecretChange::Set | SecretChange::Bound | SecretChange::Unchanged) => {
+                StatusCode::OK
+            }
         };
         Reply::new(status, &done)
     })

@@ -90,7 +90,7 @@ impl Destination {
     pub fn secret(&self, name: &str) -> Result<&SecretText, Fault> {
         self.secrets.get(name).ok_or_else(|| {
             let message = format!(
-                "the connection `{}` needs the secret `{name}`, and it is not set: semel secret set {name}",
+                "the connection `{}` needs the secret `{name}`, which is not set (semel secret set {name}) or is bound to other hosts (semel secret list)",
                 self.name
             );
             Fault::passing("secret-missing", message).of(FaultKind::Ours)

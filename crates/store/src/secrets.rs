@@ -19,17 +19,28 @@ const KEYS: &str = "
      WHERE $1::integer IS NULL OR namespace_id = $1
      ORDER BY namespace_id, number";
 
+/// Every change of secrets raises the version, and so waits for the one before it.
+const ALONE: &str = "SELECT 1 FROM config_version FOR UPDATE";
+
 const NEXT_VERSION: &str = "
     SELECT coalesce(max(version), 0) + 1 FROM secrets WHERE namespace_id = $1 AND name = $2";
 
-/// A version that another process has taken meanwhile is not taken again.
+/// A version that another process has taken meanwhile is not taken again. Where no hosts are given, it
+/// keeps those of the version before it.
 const SET: &str = "
     WITH bumped AS (UPDATE config_version SET version = version + 1),
          former AS (
              UPDATE secrets SET retires_at = moment() + make_interval(secs => $6)
               WHERE namespace_id = $1 AND name = $2 AND retires_at IS NULL AND version < $3)
-    INSERT INTO secrets (namespace_id, name, version, data_key, sealed)
-    VALUES ($1, $2, $3, $4, $5) ON CONFLICT (namespace_id, name, version) DO NOTHING";
+    INSERT INTO secrets (namespace_id, name, version, data_key, sealed, hosts)
+    VALUES ($1, $2, $3, $4, $5,
+            coalesce($7, (SELECT hosts FROM secrets WHERE namespace_id = $1 AND name = $2
+                           ORDER BY version DESC LIMIT 1), '{}'))
+        ON CONFLICT (namespace_id, name, version) DO NOTHING";
+
+const BIND: &str = "
+    WITH bumped AS (UPDATE config_version SET version = version + 1)
+    UPDATE secrets SET hosts = $3 WHERE namespace_id = $1 AND name = $2 AND hosts <> $3";
 
 const RESEAL: &str = "
     WITH bumped AS (UPDATE config_version SET version = version + 1)
@@ -41,7 +52,7 @@ const DELETE: &str = "
     DELETE FROM secrets WHERE namespace_id = $1 AND name = $2";
 
 const USABLE: &str = "
-    SELECT namespace_id, name, version, data_key, sealed, created_at, retires_at
+    SELECT namespace_id, name, version, data_key, sealed, created_at, retires_at, hosts
       FROM secrets
      WHERE ($1::integer IS NULL OR namespace_id = $1)
        AND (retires_at IS NULL OR retires_at > moment())
@@ -52,7 +63,9 @@ pub(crate) const STATEMENTS: &[&str] = &[
     REWRAP,
     KEYS,
     NEXT_VERSION,
+    ALONE,
     SET,
+    BIND,
     RESEAL,
     DELETE,
     USABLE,
@@ -88,6 +101,27 @@ pub struct SecretRow {
     pub created_at: Timestamp,
     /// Until when a version that was followed by another still verifies deliveries.
     pub retires_at: Option<Timestamp>,
+    /// The hosts that it may be sent to; empty means any host.
+    pub hosts: Vec<String>,
+}
+
+/// Changes secrets while no one else does: a statement sees what another one committed before it, and so
+/// keeps the hosts that it set.
+async fn execute_alone(
+    cell: HomeCell<'_>,
+    text: &str,
+    values: &[&(dyn ToSql + Sync)],
+    act: &AuditEntry,
+) -> Result<bool, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    tx.execute(ALONE, &[]).await?;
+    let changed = tx.execute(text, values).await? > 0;
+    if changed {
+        audit::append(&tx, act).await?;
+    }
+    tx.commit().await?;
+    Ok(changed)
 }
 
 /// Keeps a data key, unless there is one of that number. An act that begins with it is recorded in
@@ -169,10 +203,12 @@ pub async fn next_version(
 }
 
 /// Keeps a version of a secret; the one before it remains valid for verification for `overlap`.
-/// False if another request has set that version meanwhile. The act is recorded in the same commit.
+/// False if another request has set that version meanwhile. Where no hosts are given, it keeps those of
+/// the version before it. The act is recorded in the same commit.
 pub async fn set(
     cell: HomeCell<'_>,
     secret: &SecretRow,
+    hosts: Option<&[String]>,
     overlap: Span,
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
@@ -185,8 +221,22 @@ pub async fn set(
         sealed,
         ..
     } = secret;
-    let values: [&(dyn ToSql + Sync); 6] = [namespace_id, name, version, data_key, sealed, &secs];
-    Ok(audit::execute(cell, SET, &values, act).await? > 0)
+    let values: [&(dyn ToSql + Sync); 7] =
+        [namespace_id, name, version, data_key, sealed, &secs, &hosts];
+    execute_alone(cell, SET, &values, act).await
+}
+
+/// Binds a secret to hosts; false where it was bound to them already, or there is none. The act is
+/// recorded in the same commit.
+pub async fn bind(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    name: &str,
+    hosts: &[String],
+    act: &AuditEntry,
+) -> Result<bool, ReadError> {
+    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &name, &hosts];
+    execute_alone(cell, BIND, &values, act).await
 }
 
 /// Keeps a version of a secret that was sealed anew.
@@ -234,6 +284,7 @@ pub async fn list(
             sealed: row.get(4),
             created_at: row.get(5),
             retires_at: row.get(6),
+            hosts: row.get(7),
         })
         .collect())
 }

@@ -1,6 +1,7 @@
 //! Secrets: they can be set, and only their names can be read.
 
 use jiff::Timestamp;
+use semel_model::host::HostPattern;
 use semel_model::{SecretText, Span};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -23,6 +24,9 @@ pub struct Secret {
     /// The connections that name it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<String>,
+    /// The hosts that it may be sent to; empty means any host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
 }
 
 /// Sets a secret. It can be read and cannot be printed, so that it goes one way.
@@ -36,6 +40,11 @@ pub struct SetSecret {
     #[serde(default)]
     #[schema(value_type = Option<schema::Span>)]
     pub overlap: Option<Span>,
+    /// The hosts that it may be sent to, as `api.example.com` or `*.example.com`. Absent: unchanged;
+    /// empty: any host.
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<String>>)]
+    pub hosts: Option<Vec<HostPattern>>,
 }
 
 impl SetSecret {
@@ -50,6 +59,10 @@ impl SetSecret {
         if let Some(overlap) = self.overlap {
             wire.extend_from_slice(format!(",\"overlap\":\"{overlap}\"").as_bytes());
         }
+        if let Some(hosts) = &self.hosts {
+            let hosts = serde_json::to_string(hosts).unwrap_or_default();
+            wire.extend_from_slice(format!(",\"hosts\":{hosts}").as_bytes());
+        }
         wire.push(b'}');
         wire
     }
@@ -62,7 +75,7 @@ pub struct SecretSet {
     pub name: String,
     /// The version that it has now.
     pub version: i32,
-    /// False when it had this text already.
+    /// False when nothing changed: neither the value nor the hosts.
     pub changed: bool,
 }
 
@@ -93,11 +106,13 @@ mod tests {
         let set = SetSecret {
             value: SecretText::new(text.to_owned()),
             overlap: Some(Span::from_secs(60)),
+            hosts: Some(vec!["*.bank.example".parse().unwrap()]),
         };
 
         let read: SetSecret = serde_json::from_slice(&set.to_wire()).unwrap();
 
         assert_eq!(read.value.reveal(), text);
         assert_eq!(read.overlap, set.overlap);
+        assert_eq!(read.hosts, set.hosts);
     }
 }

@@ -2,8 +2,9 @@
 //! audit record.
 
 mod keep;
+mod secret_hosts;
 
-pub use keep::ConnectionChange;
+pub use keep::{ConnectionChange, SecretChange};
 
 use std::sync::Arc;
 
@@ -41,6 +42,14 @@ pub enum ConnectionError {
     /// Another one has the name.
     #[error("there is another connection of this name")]
     Differs,
+    /// A secret that it names is bound to other hosts.
+    #[error("the secret {secret} is bound to other hosts than {host}")]
+    SecretBoundElsewhere {
+        /// The secret.
+        secret: String,
+        /// Where the connection leads.
+        host: String,
+    },
     /// The database did not answer in time.
     #[error("the connection could not be stored: {0}")]
     Unavailable(#[from] ReadError),
@@ -55,6 +64,7 @@ impl ConnectionError {
             Self::InUse { .. } | Self::Subscribed { .. } => "connection-in-use",
             Self::Unknown => "connection-not-found",
             Self::Differs => "connection-differs",
+            Self::SecretBoundElsewhere { .. } => "secret-bound-elsewhere",
             Self::Unavailable(_) => "database-unavailable",
         }
     }
@@ -160,7 +170,8 @@ impl Runtime {
     ) -> Result<i32, VaultError> {
         let vault = &self.vault;
         let act = by.act("secret.set", name);
-        vault.set(by.namespace_id, name, text, overlap, &act).await
+        let value = (text, None);
+        vault.set(by.namespace_id, name, value, overlap, &act).await
     }
 
     /// Removes a secret; false when there is none.

@@ -305,6 +305,10 @@ pub(super) async fn secrets(visit: Visit) -> Answered {
                 .former_until
                 .map(|at| visit.time(at))
                 .unwrap_or_default(),
+            Markup::text(&match secret.hosts.is_empty() {
+                true => "any host".to_owned(),
+                false => secret.hosts.join(", "),
+            }),
             Markup::join(used),
         ]
     };
@@ -314,6 +318,7 @@ pub(super) async fn secrets(visit: Visit) -> Answered {
         "Version",
         "Set",
         "The previous one works until",
+        "Hosts",
         "Used by",
     ];
     let body = match rows.is_empty() {

@@ -127,7 +127,11 @@ fn destinations() -> Routes {
         .takes::<PutConnection>()
         .created::<KeptConnection>()
         .ok::<KeptConnection>()
-        .fails(&[Code::ConnectionInvalid, Code::ConnectionDiffers])
+        .fails(&[
+            Code::ConnectionInvalid,
+            Code::ConnectionDiffers,
+            Code::SecretBoundElsewhere,
+        ])
         .delete("/connections/{name}", Connect, connections::delete)
         .op(
             "delete_connection",

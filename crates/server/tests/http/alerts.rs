@@ -40,6 +40,7 @@ async fn alerts_are_set_tested_and_unset_and_readyz_says_where_they_do_not_arriv
     let secret = SetSecret {
         value: SecretText::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned()),
         overlap: None,
+        hosts: None,
     };
     client
         .set_secret(&"signing".parse()?, &secret, None)

@@ -55,6 +55,7 @@ async fn a_connection_says_which_secrets_it_lacks_until_they_are_set() -> Result
     let set = SetSecret {
         value: SecretText::new("tok_1234567890".to_owned()),
         overlap: None,
+        hosts: None,
     };
 
     let put = books("https://a.example")?;

@@ -36,6 +36,7 @@ mod replays;
 mod resources;
 mod respond;
 mod rights;
+mod secret_hosts;
 mod secrets;
 mod signing;
 mod starts;

@@ -15,6 +15,7 @@ fn set(value: &str) -> SetSecret {
     SetSecret {
         value: SecretText::new(value.to_owned()),
         overlap: None,
+        hosts: None,
     }
 }
 

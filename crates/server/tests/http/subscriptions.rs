@@ -126,6 +126,7 @@ async fn deliveries_are_listed_and_one_that_was_failed_is_tried_again() -> Resul
     let set = SetSecret {
         value: SecretText::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".to_owned()),
         overlap: None,
+        hosts: None,
     };
     client.set_secret(&"s".parse()?, &set, None).await?;
     client

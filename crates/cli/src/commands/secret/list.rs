@@ -13,19 +13,29 @@ pub(crate) struct Arguments {}
 
 pub(crate) async fn run(ctx: &Context, Arguments {}: &Arguments) -> Result<Answer, Problem> {
     let page = remote::client(ctx)?.list_secrets().await?;
-    let mut table = ctx
-        .style
-        .table(&["SECRET", "VERSION", "SET", "FORMER UNTIL", "CONNECTIONS"]);
+    let mut table = ctx.style.table(&[
+        "SECRET",
+        "VERSION",
+        "SET",
+        "FORMER UNTIL",
+        "HOSTS",
+        "CONNECTIONS",
+    ]);
     for secret in &page.items {
         let connections = match secret.connections.is_empty() {
             true => "-".to_owned(),
             false => secret.connections.join(", "),
+        };
+        let hosts = match secret.hosts.is_empty() {
+            true => "any host".to_owned(),
+            false => secret.hosts.join(", "),
         };
         table.add_row([
             cell(&secret.name),
             cell(secret.version.to_string()),
             cell(ago(secret.set_at)),
             cell(maybe_ago(secret.former_until)),
+            cell(hosts),
             cell(connections),
         ]);
     }

@@ -5,6 +5,7 @@ mod terminal;
 use std::io::{IsTerminal as _, Read as _};
 
 use semel_api::types::SetSecret;
+use semel_model::host::HostPattern;
 use semel_model::{Label, SecretText, Span};
 
 use crate::answer::{Answer, Problem};
@@ -21,7 +22,7 @@ const VALUE_BYTES_MAX: u64 = 64 * 1024;
 /// previous value still verifies deliveries for a while, so that you can switch the sender over.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  semel secret set stripe_key
+  semel secret set stripe_key --host api.stripe.com
   semel secret set deploy_key < ~/.ssh/deploy_ed25519")]
 pub(crate) struct Arguments {
     /// The name that connections and triggers use.
@@ -32,6 +33,13 @@ pub(crate) struct Arguments {
     /// How long the previous value still verifies deliveries [default: 1d].
     #[arg(long, value_name = "SPAN")]
     overlap: Option<Span>,
+    /// A host that it may be sent to, as api.stripe.com or *.example.com; may be repeated. Connections
+    /// that lead elsewhere cannot use it [default: unchanged; a new secret may go to any host].
+    #[arg(long, value_name = "HOST")]
+    host: Vec<HostPattern>,
+    /// Let it be sent to any host; removes the hosts that it has.
+    #[arg(long, conflicts_with = "host")]
+    any_host: bool,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
@@ -57,11 +65,19 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let set = SetSecret {
         value,
         overlap: arguments.overlap,
+        hosts: match (arguments.any_host, arguments.host.is_empty()) {
+            (true, _) => Some(Vec::new()),
+            (false, true) => None,
+            (false, false) => Some(arguments.host.clone()),
+        },
     };
     let set = client.set_secret(name, &set, None).await?.body;
     let text = match set.changed {
         true => format!("{name} is set, version {}", set.version),
-        false => format!("{name} had this value already, version {}", set.version),
+        false => format!(
+            "{name} had this value and these hosts already, version {}",
+            set.version
+        ),
     };
     Ok(Answer::done(&set, text).next("semel secret list"))
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use hmac::{Hmac, KeyInit as _, Mac};
 use semel_flow::{CheckContext, Severity};
+use semel_model::host::HostPattern;
 use semel_model::{Connection, Fault, SecretText, Span};
 use semel_store::{ReadError, audit, connections};
 use sha2::Sha256;
@@ -22,6 +23,17 @@ pub enum ConnectionChange {
     /// It replaced another one.
     Replaced,
     /// The same one was there.
+    Unchanged,
+}
+
+/// What setting a secret changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretChange {
+    /// It has another value.
+    Set,
+    /// Its value stays, and the hosts that it may be sent to changed.
+    Bound,
+    /// Nothing.
     Unchanged,
 }
 
@@ -71,7 +83,8 @@ impl Runtime {
         }
     }
 
-    /// Sets a secret, unless it has that text already; returns its version and whether it changed.
+    /// Sets a secret, unless it has that text already, and binds it to hosts where some are given;
+    /// returns its version and what changed.
     ///
     /// # Errors
     ///
@@ -80,9 +93,15 @@ impl Runtime {
         self: &Arc<Self>,
         by: Actor<'_>,
         name: &str,
-        text: &SecretText,
+        (text, hosts): (&SecretText, Option<&[HostPattern]>),
         overlap: Span,
-    ) -> Result<(i32, bool), VaultError> {
+    ) -> Result<(i32, SecretChange), VaultError> {
+        let hosts = hosts.map(|hosts| {
+            hosts
+                .iter()
+                .map(|it| it.as_str().to_owned())
+                .collect::<Vec<_>>()
+        });
         let (vault, now) = (&self.vault, self.clock.now());
         // Another process may have set it a moment ago.
         vault.refresh().await?;
@@ -93,10 +112,26 @@ impl Runtime {
         {
             let known = vault.list(by.namespace_id).await?;
             if let Some(view) = known.iter().find(|view| view.name == name) {
-                return Ok((view.version, false));
+                let is_bound = match &hosts {
+                    Some(hosts) => {
+                        let act = by.act("secret.bind", name);
+                        vault.bind(by.namespace_id, name, hosts, &act).await?
+                    }
+                    None => false,
+                };
+                let change = match is_bound {
+                    true => SecretChange::Bound,
+                    false => SecretChange::Unchanged,
+                };
+                return Ok((view.version, change));
             }
         }
-        Ok((self.set_secret(by, name, text, overlap).await?, true))
+        let act = by.act("secret.set", name);
+        let value = (text, hosts.as_deref());
+        let version = vault
+            .set(by.namespace_id, name, value, overlap, &act)
+            .await?;
+        Ok((version, SecretChange::Set))
     }
 
     /// A keyed digest that tells one secret's text from another, and reveals nothing without the

@@ -96,6 +96,7 @@ pub(super) async fn stage() -> Result<Stage> {
     let set = SetSecret {
         value: SecretText::new("hush-hush-hush".to_owned()),
         overlap: None,
+        hosts: None,
     };
     world
         .client
@@ -244,6 +245,12 @@ impl Stage {
                 put.clone(),
                 "/v1/secrets/other".to_owned(),
                 json!({ "value": "hush-hush-hush" }),
+            ),
+            (
+                "secret.bind",
+                put.clone(),
+                "/v1/secrets/sealed".to_owned(),
+                json!({ "value": "hush-hush-hush", "hosts": ["127.0.0.1"] }),
             ),
             (
                 "secret.rotate",

@@ -73,6 +73,7 @@ impl Objects {
         let secret = SetSecret {
             value: SecretText::new(format!("whsec_{}", "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz")),
             overlap: None,
+            hosts: None,
         };
         client.set_secret(&name, &secret, None).await?;
         let subscription = PutSubscription {

@@ -109,6 +109,7 @@ impl Stage {
         let secret = SetSecret {
             value: SecretText::new("whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz".to_owned()),
             overlap: None,
+            hosts: None,
         };
         client.set_secret(&name, &secret, None).await?;
         let subscription = PutSubscription {
