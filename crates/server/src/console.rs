@@ -48,7 +48,7 @@ mod visit;
 mod words;
 
 pub(crate) use api::LocalApi;
-pub(crate) use graph::Graph;
+pub(crate) use graph::{Graph, StepCounts};
 
 use axum::extract::{Request, State};
 use axum::http::header::{

@@ -1,6 +1,7 @@
 //! Counts of what happened, and what waits for people: neither counts rows without a limit.
 
 use axum::extract::State;
+use semel_api::Code;
 use semel_api::types::{Overview, Tallies, TallyCount, TallyFilter, WaitingCount};
 use semel_store::overview::{self, WAITING_MAX, WaitingView};
 use semel_store::tallies::{self, TallySum};
@@ -8,6 +9,7 @@ use semel_store::tallies::{self, TallySum};
 use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::error::ApiError;
 use crate::query::Params;
 
 /// How long a time is summed, unless another is asked for.
@@ -27,9 +29,17 @@ pub(crate) async fn sum(
         .map_or(LAST_SECS, |last| last.as_millis() / 1_000);
     let flow = asked.flow.as_ref().map(|flow| flow.as_str());
     let (home, secs) = (app.cell().home(), secs.min(LAST_SECS_MAX));
-    let (since, found) = tallies::sum(home, caller.namespace_id, secs, flow).await?;
+    let (since, found) = match (asked.steps, flow) {
+        (true, Some(flow)) => tallies::sum_of_steps(home, caller.namespace_id, flow, secs).await?,
+        (true, None) => {
+            let detail = "`steps` needs a `flow`: name the one whose steps are meant";
+            return Err(ApiError::new(Code::QueryInvalid, detail));
+        }
+        (false, flow) => tallies::sum(home, caller.namespace_id, secs, flow).await?,
+    };
     let view = |it: TallySum| TallyCount {
         flow: it.flow,
+        step: it.step,
         what: it.what,
         count: it.count,
     };

@@ -10,16 +10,19 @@ use tokio_postgres::types::ToSql;
 
 use crate::cell::{HomeCell, ReadError};
 
-/// By minute and by hour at once, so that a day is read from a few rows. In one order, so that two
-/// servers that add at the same time do not wait for each other.
+/// By minute and by hour at once, so that a day is read from a few rows; what is counted by step, by hour
+/// alone. In one order, so that two servers that add at the same time do not wait for each other.
 const ADD: &str = "
-    INSERT INTO tallies AS t (namespace_id, is_hour, minute, flow_id, what, count)
-    SELECT a.namespace_id, s.is_hour, date_trunc(s.unit, p.now, 'UTC'), a.flow_id, a.what::tally_kind, a.count
+    INSERT INTO tallies AS t (namespace_id, is_hour, minute, flow_id, step, what, count)
+    SELECT a.namespace_id, s.is_hour, date_trunc(s.unit, p.now, 'UTC'), a.flow_id, a.step, a.what::tally_kind,
+           a.count
       FROM (SELECT moment() AS now) AS p,
            (VALUES (false, 'minute'), (true, 'hour')) AS s (is_hour, unit),
-           unnest($1::int4[], $2::int4[], $3::text[], $4::int8[]) AS a (namespace_id, flow_id, what, count)
-     ORDER BY 1, 2, 3, 4, 5
-        ON CONFLICT (namespace_id, is_hour, minute, flow_id, what) DO UPDATE
+           unnest($1::int4[], $2::int4[], $3::text[], $4::text[], $5::int8[])
+             AS a (namespace_id, flow_id, step, what, count)
+     WHERE s.is_hour OR a.step = ''
+     ORDER BY 1, 2, 3, 4, 5, 6
+        ON CONFLICT (namespace_id, is_hour, minute, flow_id, step, what) DO UPDATE
        SET count = t.count + EXCLUDED.count";
 
 /// From the first whole minute or hour of a stretch of time that ends now. One row says when that was,
@@ -32,7 +35,7 @@ macro_rules! summed {
       FROM (SELECT date_trunc($3, moment() - make_interval(secs => $4), 'UTC') AS since) AS s
       LEFT JOIN (LATERAL (SELECT flow_id, what, sum(count)::int8 AS count
                             FROM tallies
-                           WHERE namespace_id = $1 AND is_hour = $2 AND minute >= s.since",
+                           WHERE namespace_id = $1 AND is_hour = $2 AND minute >= s.since AND step = ''",
             $condition,
             "
                            GROUP BY flow_id, what) AS t
@@ -48,14 +51,25 @@ const SUM_OF_FLOW: &str = summed!(
                              AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $5)"
 );
 
+/// Attempts by step, of one flow, in the latest whole hours.
+const SUM_OF_STEPS: &str = "
+    SELECT s.since, t.step, t.what::text, t.count
+      FROM (SELECT date_trunc('hour', moment() - make_interval(secs => $3), 'UTC') AS since) AS s
+      LEFT JOIN LATERAL (SELECT step, what, sum(count)::int8 AS count
+                           FROM tallies
+                          WHERE namespace_id = $1 AND is_hour AND minute >= s.since AND step <> ''
+                            AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $2)
+                          GROUP BY step, what) AS t ON true
+     ORDER BY t.step, t.what";
+
 const FORGET: &str = "
     DELETE FROM tallies
-     WHERE (namespace_id, is_hour, minute, flow_id, what) IN
-           (SELECT namespace_id, is_hour, minute, flow_id, what FROM tallies
+     WHERE (namespace_id, is_hour, minute, flow_id, step, what) IN
+           (SELECT namespace_id, is_hour, minute, flow_id, step, what FROM tallies
              WHERE is_hour = $1 AND minute < (SELECT moment()) - make_interval(hours => $2)
              ORDER BY minute LIMIT $3 FOR UPDATE SKIP LOCKED)";
 
-pub(crate) const STATEMENTS: &[&str] = &[ADD, SUM, SUM_OF_FLOW, FORGET];
+pub(crate) const STATEMENTS: &[&str] = &[ADD, SUM, SUM_OF_FLOW, SUM_OF_STEPS, FORGET];
 
 /// For how long there are minutes, and for how long hours, in hours.
 const MINUTES_KEPT_HOURS: i32 = 48;
@@ -116,24 +130,28 @@ impl TallyKind {
     }
 }
 
-/// So much of something, of one flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// So much of something, of one flow or of one of its steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TallyRow {
     /// The namespace that owns it.
     pub namespace_id: i32,
     /// The flow.
     pub flow_id: i32,
+    /// The step; empty where the whole flow is meant.
+    pub step: String,
     /// What.
     pub what: TallyKind,
     /// How much.
     pub count: i64,
 }
 
-/// The sum of something, of one flow.
+/// The sum of something, of one flow or of one of its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TallySum {
     /// The flow.
     pub flow: String,
+    /// The step; none where the whole flow is meant.
+    pub step: Option<String>,
     /// What, as a word.
     pub what: String,
     /// How much.
@@ -144,9 +162,10 @@ pub struct TallySum {
 pub async fn add(cell: HomeCell<'_>, rows: &[TallyRow]) -> Result<(), ReadError> {
     let namespaces: Vec<i32> = rows.iter().map(|row| row.namespace_id).collect();
     let flows: Vec<i32> = rows.iter().map(|row| row.flow_id).collect();
+    let steps: Vec<&str> = rows.iter().map(|row| row.step.as_str()).collect();
     let words: Vec<&str> = rows.iter().map(|row| row.what.as_str()).collect();
     let counts: Vec<i64> = rows.iter().map(|row| row.count).collect();
-    let values: [&(dyn ToSql + Sync); 4] = [&namespaces, &flows, &words, &counts];
+    let values: [&(dyn ToSql + Sync); 5] = [&namespaces, &flows, &steps, &words, &counts];
     cell.reader().await?.execute(ADD, &values).await?;
     Ok(())
 }
@@ -176,6 +195,30 @@ pub async fn sum(
     let read = |row: &Row| {
         Some(TallySum {
             flow: row.get::<_, Option<String>>(1)?,
+            step: None,
+            what: row.get(2),
+            count: row.get(3),
+        })
+    };
+    Ok((since, rows.iter().filter_map(read).collect()))
+}
+
+/// Sums the attempts at each step of a flow in the last so many seconds. Also returns from which whole hour
+/// on it counts.
+pub async fn sum_of_steps(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    flow: &str,
+    secs: u64,
+) -> Result<(Timestamp, Vec<TallySum>), ReadError> {
+    let client = cell.reader().await?;
+    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &flow, &(secs as f64)];
+    let rows = client.query(SUM_OF_STEPS, &values).await?;
+    let since = rows.first().map_or(Timestamp::UNIX_EPOCH, |row| row.get(0));
+    let read = |row: &Row| {
+        Some(TallySum {
+            flow: flow.to_owned(),
+            step: Some(row.get::<_, Option<String>>(1)?),
             what: row.get(2),
             count: row.get(3),
         })

@@ -20,6 +20,13 @@ pub struct TallyFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Span>)]
     pub last: Option<Span>,
+    /// Attempts at effects by step, of the flow that is named, in place of everything by flow.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub steps: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// How much of what happened. Servers add what they counted every few seconds, and one that is killed
@@ -32,11 +39,14 @@ pub struct Tallies {
     pub items: Vec<TallyCount>,
 }
 
-/// How much of one thing happened to one flow.
+/// How much of one thing happened to one flow, or to one of its steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TallyCount {
     /// The flow.
     pub flow: String,
+    /// The step, where attempts were asked for by step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
     /// Deliveries: `accepted`, `repeat`, `mismatch`, `stale`. Runs: `succeeded`, `failed`, `cancelled`,
     /// `superseded`, `stopped`. Attempts at effects: `effect_done`, `effect_failed`, `effect_doubted`.
     pub what: String,

@@ -6,13 +6,13 @@ use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect};
 use semel_api::Code;
-use semel_api::types::{AskPause, AskResume, FlowDetail, PauseChange, Release, StartRun};
+use semel_api::types::{AskPause, AskResume, FlowDetail, PauseChange, Release, StartRun, Tallies};
 use semel_flow::{Examined, Flow, Severity};
 use semel_model::{Right, TriggerKind};
 use serde_json::Value;
 
 use super::acts::{self, folded, offer, section};
-use super::graph::Graph;
+use super::graph::{Graph, StepCounts};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, show_as, status_of};
 use super::visit::{Form, Visit};
@@ -156,7 +156,8 @@ async fn show_flow(
     ];
     if let Some(release) = shown {
         let examined = examine(app, visit, &flow.name, &release.source).await?;
-        body.extend(parts(app, visit, (&found, release), &examined));
+        let counts = count_steps(visit, &flow.name).await?;
+        body.extend(parts(app, visit, (&found, release), &examined, counts));
         let offers = offers(visit, &found, (release, examined.flow.as_ref()), typed)?;
         body.push(section("acts", "Acts", &offers));
     }
@@ -178,6 +179,13 @@ async fn show_flow(
     )
 }
 
+/// How often attempts at each step had which outcome in the last day.
+async fn count_steps(visit: &Visit, flow: &str) -> Result<StepCounts, ApiError> {
+    let json = words::address("/v1/tallies", &[("flow", flow), ("steps", "true")]);
+    let tallies: Tallies = visit.get(&json).await?;
+    Ok(StepCounts::read(&tallies.items))
+}
+
 /// What the check says of a release, off the threads that serve requests.
 pub(super) async fn examine(
     app: &App,
@@ -197,6 +205,7 @@ fn parts(
     visit: &Visit,
     (found, release): (&FlowDetail, &Release),
     examined: &Examined,
+    counts: StepCounts,
 ) -> Vec<Markup> {
     let starts = examined.inventory.starts.iter();
     let graph = Graph {
@@ -204,6 +213,7 @@ fn parts(
         starts: starts.map(|start| start.trigger).collect(),
         steps: &examined.chart,
         whole: visit.parameter("whole") == "yes",
+        counts,
     };
     let mut picture = vec![graph.in_page()];
     if graph.is_folded() {
@@ -212,7 +222,7 @@ fn parts(
         let all = Markup::text("Draw every step").link(&words::address("", &asked));
         picture.push(Markup::join([Markup::text(help), all]).within("p", "help"));
     }
-    picture.push(texts::steps(&examined.chart));
+    picture.push(texts::steps(&examined.chart, &graph.counts));
     let mut parts = vec![section("graph", "Steps", &Markup::join(picture))];
     let starts = texts::starts(&examined.inventory);
     let hook = examined.flow.as_ref().and_then(|flow| {

@@ -5,6 +5,7 @@
 //! and what takes a step back stands dashed at its left. Colours are in the stylesheet.
 
 mod boxes;
+mod counts;
 
 use std::fmt::Write as _;
 
@@ -13,6 +14,7 @@ use semel_model::{Guard, TriggerKind};
 
 use super::markup::{Markup, assembled, escape, visible};
 use boxes::{Lane, Placed};
+pub(crate) use counts::StepCounts;
 
 /// How many steps a picture has before the steps inside of others are folded.
 const UNFOLDED_MAX: usize = 150;
@@ -52,6 +54,8 @@ pub(crate) struct Graph<'a> {
     pub(crate) steps: &'a [ChartStep],
     /// Whether everything is shown, however much it is.
     pub(crate) whole: bool,
+    /// How often attempts at each step had which outcome lately.
+    pub(crate) counts: StepCounts,
 }
 
 impl Graph<'_> {
@@ -93,6 +97,7 @@ impl Graph<'_> {
                 shown(self.name)
             ),
             linked,
+            counts: &self.counts,
         };
         pen.starts(&self.starts, axis, top);
         let goes_on = pen.list(&list, axis, (top + START.1 + GAP / 2, first));
@@ -124,12 +129,13 @@ fn short(text: &str, most: usize) -> String {
 }
 
 /// Writes the picture.
-struct Pen {
+struct Pen<'a> {
     svg: String,
     linked: bool,
+    counts: &'a StepCounts,
 }
 
-impl Pen {
+impl Pen<'_> {
     fn starts(&mut self, starts: &[TriggerKind], axis: i32, top: i32) {
         let count = i32::try_from(starts.len()).unwrap_or(i32::MAX);
         let mut x = axis - (count * (START.0 + PAD) - PAD) / 2;
@@ -245,6 +251,7 @@ impl Pen {
             true => (format!("<a href=\"#step-{}\">", shown(&step.id)), "</a>"),
             false => ("<g>".to_owned(), "</g>"),
         };
+        let counted = self.counts.of(&step.id);
         // The guard stands at the right of the same line.
         let room = NAME_CHARS_MAX + step.guard.map_or(4, |_| 0);
         let mut sub = step.kind.as_str().to_owned();
@@ -264,7 +271,7 @@ impl Pen {
             "{open}<title>{}</title><rect class=\"node {class}\" x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" rx=\"8\"/>\
              <text class=\"icon\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text><text x=\"{}\" y=\"{}\">{}</text>\
              <text class=\"sub\" x=\"{}\" y=\"{}\">{}</text>",
-            shown(&told(step)),
+            shown(&counted.told(told(step))),
             NODE.0,
             NODE.1,
             x + 18,
@@ -272,7 +279,7 @@ impl Pen {
             icon(step.kind),
             x + 34,
             y + 19,
-            short(&step.id, NAME_CHARS_MAX),
+            short(&step.id, NAME_CHARS_MAX - counted.room()),
             x + 34,
             y + 35,
             short(&sub, room)
@@ -282,6 +289,13 @@ impl Pen {
             let _ = write!(
                 self.svg,
                 "<text class=\"sub {tone}\" x=\"{x}\" y=\"{y}\" text-anchor=\"end\">{guard}</text>"
+            );
+        }
+        if let Some(short) = counted.short() {
+            let (x, y) = (x + NODE.0 - 8, y + 19);
+            let _ = write!(
+                self.svg,
+                "<text class=\"sub\" x=\"{x}\" y=\"{y}\" text-anchor=\"end\">{short}</text>"
             );
         }
         self.svg.push_str(close);

@@ -13,7 +13,7 @@ use semel_store::flows::{self, FlowView};
 use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::console::Graph;
+use crate::console::{Graph, StepCounts};
 use crate::error::ApiError;
 use crate::heavy;
 use crate::query::{Named, Params};
@@ -41,6 +41,7 @@ pub(crate) async fn graph(
             starts: starts.map(|start| start.trigger).collect(),
             steps: &examined.chart,
             whole,
+            counts: StepCounts::default(),
         };
         graph.as_file()
     });

@@ -1,13 +1,14 @@
 //! Counts of what happened, and what waits for people, over HTTP.
 
 use anyhow::{Result, ensure};
+use semel_api::Code;
 use semel_api::types::{StartRun, TallyFilter};
 use semel_model::Span;
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, soon};
+use crate::world::{PATIENCE_SECS, World, refused, soon};
 
 /// A run that succeeds, a repeat of it, one that fails and one that stops: every one is counted once,
 /// without a row that counts having been written by any of them.
@@ -73,8 +74,31 @@ async fn deliveries_runs_and_effects_are_counted_by_flow_and_what_waits_is_shown
     let day = TallyFilter {
         flow: Some(failing),
         last: None,
+        steps: false,
     };
     assert_eq!(world.client.sum_tallies(&day).await?.items.len(), 2);
+
+    let by_step = TallyFilter {
+        flow: Some(charging),
+        last: None,
+        steps: true,
+    };
+    let steps = world.client.sum_tallies(&by_step).await?.items;
+    let steps: Vec<_> = steps
+        .iter()
+        .map(|it| (it.step.as_deref(), it.what.as_str(), it.count))
+        .collect();
+    let charge = Some("charge");
+    assert_eq!(
+        steps,
+        [(charge, "effect_done", 1), (charge, "effect_doubted", 1)]
+    );
+    let of_none = TallyFilter {
+        flow: None,
+        ..by_step
+    };
+    let refusal = refused(world.client.sum_tallies(&of_none).await)?;
+    assert_eq!(refusal, Code::QueryInvalid);
 
     let overview = world.client.get_overview().await?;
     let [doubt] = overview.waiting.as_slice() else {

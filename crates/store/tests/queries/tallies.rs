@@ -32,6 +32,7 @@ async fn what_two_servers_counted_is_summed_by_flow_and_kind() -> Result<()> {
     let row = |flow_id, what, count| TallyRow {
         namespace_id,
         flow_id,
+        step: String::new(),
         what,
         count,
     };
@@ -64,6 +65,33 @@ async fn what_two_servers_counted_is_summed_by_flow_and_kind() -> Result<()> {
         );
         assert!(found(secs, Some("none")).await?.is_empty());
     }
+    let of_step = |step: &str, count| TallyRow {
+        step: step.to_owned(),
+        ..row(one, TallyKind::EffectDone, count)
+    };
+    let counted = [
+        row(one, TallyKind::EffectDone, 3),
+        of_step("a", 1),
+        of_step("b", 2),
+    ];
+    tallies::add(home, &counted).await?;
+    let (_, steps) = tallies::sum_of_steps(home, namespace_id, "one", 24 * HOUR).await?;
+    let steps: Vec<_> = steps.into_iter().map(|it| (it.step, it.count)).collect();
+    assert_eq!(
+        steps,
+        [(Some("a".to_owned()), 1), (Some("b".to_owned()), 2)]
+    );
+    let done = ("one".to_owned(), "effect_done".to_owned(), 3);
+    for secs in [HOUR, 24 * HOUR] {
+        let all = found(secs, Some("one")).await?;
+        assert_eq!(
+            all,
+            [accepted.clone(), done.clone()],
+            "steps are not counted twice"
+        );
+    }
+    let none = tallies::sum_of_steps(home, namespace_id, "two", 24 * HOUR).await?;
+    assert!(none.1.is_empty());
     let (_, foreign) = tallies::sum(home, namespace_id + 1, HOUR, None).await?;
     assert!(foreign.is_empty(), "another namespace sees nothing");
     Ok(())
@@ -77,6 +105,7 @@ async fn minutes_are_kept_for_two_days_and_hours_for_ninety() -> Result<()> {
     let row = TallyRow {
         namespace_id,
         flow_id,
+        step: String::new(),
         what: TallyKind::Succeeded,
         count: 5,
     };

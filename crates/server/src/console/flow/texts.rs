@@ -5,6 +5,7 @@ use semel_flow::release::WebhookAuth;
 use semel_flow::{ChartStep, Flow as Checked, Inventory, examples, sample_payload};
 
 use super::super::acts::folded;
+use super::super::graph::StepCounts;
 use super::super::markup::{self, Markup, assembled, escape};
 use super::super::visit::Visit;
 use super::super::words;
@@ -93,18 +94,27 @@ pub(super) fn starts(inventory: &Inventory) -> Markup {
 }
 
 /// The same as the picture, as a table.
-pub(super) fn steps(chart: &[ChartStep]) -> Markup {
+pub(super) fn steps(chart: &[ChartStep], counts: &StepCounts) -> Markup {
     let mut rows = Vec::new();
     for step in chart {
-        step_rows(step, "", &mut rows);
+        step_rows(step, "", counts, &mut rows);
     }
-    let columns = ["Step", "Kind", "Inside of", "Guard", "Key", "If", "Undo"];
+    let columns = [
+        "Step",
+        "Kind",
+        "Inside of",
+        "Guard",
+        "Key",
+        "If",
+        "Undo",
+        "In 24 h",
+    ];
     let table = markup::table("Steps, in their order", &columns, &rows);
     let table = assembled(format!("<div id=\"graph-table\">{table}</div>"));
     folded("The same as a table", false, &table)
 }
 
-fn step_rows(step: &ChartStep, inside: &str, rows: &mut Vec<Vec<Markup>>) {
+fn step_rows(step: &ChartStep, inside: &str, counts: &StepCounts, rows: &mut Vec<Vec<Markup>>) {
     let id = escape(&markup::visible(&step.id, false));
     let code = |text: &Option<String>| text.as_deref().map(markup::code).unwrap_or_default();
     rows.push(vec![
@@ -119,11 +129,12 @@ fn step_rows(step: &ChartStep, inside: &str, rows: &mut Vec<Vec<Markup>>) {
         step.undo
             .map(|undo| Markup::text(undo.as_str()))
             .unwrap_or_default(),
+        Markup::text(&counts.of(&step.id).words().unwrap_or_default()),
     ]);
     for list in &step.lists {
         let inside = format!("{}: {}", step.id, list.label);
         for held in &list.steps {
-            step_rows(held, &inside, rows);
+            step_rows(held, &inside, counts, rows);
         }
     }
 }

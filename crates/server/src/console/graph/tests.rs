@@ -56,6 +56,7 @@ fn graph(examined: &Examined, whole: bool) -> Graph<'_> {
             .collect(),
         steps: &examined.chart,
         whole,
+        counts: StepCounts::default(),
     }
 }
 
