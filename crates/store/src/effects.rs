@@ -3,9 +3,7 @@
 mod doubts;
 mod list;
 
-pub use doubts::{
-    list_doubts, list_doubts_of_step, list_doubts_on_releases, list_releases_in_doubt,
-};
+pub use doubts::{DoubtFilter, list_doubts, list_doubts_of_step, list_releases_in_doubt};
 pub use list::{list, list_of_external_id, list_of_kind};
 
 use std::borrow::Cow;
@@ -99,6 +97,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     doubts::DOUBTS,
     doubts::OF_STEP,
     doubts::OF_STEP_ON,
+    doubts::OF_STEP_SEEN,
+    doubts::OF_STEP_ON_SEEN,
     doubts::RELEASES,
 ];
 

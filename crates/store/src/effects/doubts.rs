@@ -38,8 +38,10 @@ macro_rules! of_step {
 
 pub(super) const OF_STEP: &str = of_step!("");
 
-/// Only of runs on some releases.
+/// Only of runs on some releases, only of what saw the same, or both.
 pub(super) const OF_STEP_ON: &str = of_step!(" AND r.release_id = ANY ($5)");
+pub(super) const OF_STEP_SEEN: &str = of_step!(" AND e.note = $5");
+pub(super) const OF_STEP_ON_SEEN: &str = of_step!(" AND r.release_id = ANY ($5) AND e.note = $6");
 
 pub(super) const RELEASES: &str = "
     SELECT DISTINCT r.release_id
@@ -64,28 +66,43 @@ pub async fn list_doubts(
     Ok(Listed::read(&rows, limit, read_view, position))
 }
 
-/// Lists what is in doubt at one step of a flow, oldest first, each with the release of its run.
+/// Which of the doubts of a step are meant, where that is not all of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DoubtFilter<'a> {
+    /// Of runs that are on one of these releases.
+    pub releases: Option<&'a [i32]>,
+    /// Whose last attempt saw this.
+    pub seen: Option<&'a str>,
+}
+
+/// Lists what is in doubt at one step of a flow, oldest first, each with the release of its run. What is
+/// not meant takes no place.
 pub async fn list_doubts_of_step(
     cell: EveryCell<'_>,
     namespace_id: i32,
     (flow, step): (&str, &str),
+    choice: DoubtFilter<'_>,
     limit: i64,
 ) -> Result<Vec<(EffectView, i32)>, ReadError> {
-    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &flow, &step, &limit];
-    let rows = cell.reader().await?.query(OF_STEP, &values).await?;
-    Ok(rows.iter().map(read_of_step).collect())
-}
-
-/// The same, only of runs that are on one of these releases.
-pub async fn list_doubts_on_releases(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    (flow, step): (&str, &str),
-    releases: &[i32],
-    limit: i64,
-) -> Result<Vec<(EffectView, i32)>, ReadError> {
-    let values: [&(dyn ToSql + Sync); 5] = [&namespace_id, &flow, &step, &limit, &releases];
-    let rows = cell.reader().await?.query(OF_STEP_ON, &values).await?;
+    let DoubtFilter { releases, seen } = choice;
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &flow, &step, &limit];
+    let text = match (&releases, &seen) {
+        (None, None) => OF_STEP,
+        (Some(releases), None) => {
+            values.push(releases);
+            OF_STEP_ON
+        }
+        (None, Some(seen)) => {
+            values.push(seen);
+            OF_STEP_SEEN
+        }
+        (Some(releases), Some(seen)) => {
+            values.push(releases);
+            values.push(seen);
+            OF_STEP_ON_SEEN
+        }
+    };
+    let rows = cell.reader().await?.query(text, &values).await?;
     Ok(rows.iter().map(read_of_step).collect())
 }
 

@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use semel_model::id::digest;
 use semel_model::{EffectId, FlowName, RunId};
-use semel_store::effects::{self, EffectView};
+use semel_store::effects::{self, DoubtFilter, EffectView};
 use tokio::time::Instant;
 
 use super::{SettleError, Settlement};
@@ -77,13 +77,21 @@ impl Runtime {
         let named = (group.flow.as_str(), group.step.as_str());
         let limit = DOUBTS_MAX as i64 + 1;
         let cell = self.cell.every();
-        let mut found = match &group.connection {
-            None => effects::list_doubts_of_step(cell, namespace_id, named, limit).await?,
-            // Chosen before they are counted: those of other connections take no place.
-            Some(connection) => {
-                let releases = self.releases_over(namespace_id, named, connection).await?;
-                effects::list_doubts_on_releases(cell, namespace_id, named, &releases, limit)
-                    .await?
+        let releases = match &group.connection {
+            None => None,
+            Some(connection) => Some(self.releases_over(namespace_id, named, connection).await?),
+        };
+        // Chosen before they are counted: others take no place.
+        let choice = DoubtFilter {
+            releases: releases.as_deref(),
+            seen: group.seen.as_deref(),
+        };
+        // The database keeps no such text, so that nothing has seen it.
+        let mut found = match choice.seen.is_some_and(|seen| seen.contains('\0')) {
+            true => Vec::new(),
+            false => {
+                let found = effects::list_doubts_of_step(cell, namespace_id, named, choice, limit);
+                found.await?
             }
         };
         let has_more = found.len() > DOUBTS_MAX;
@@ -176,8 +184,7 @@ impl Runtime {
     }
 }
 
-/// A doubt of the group, and what is in the way; nothing where it goes over another connection or saw
-/// something else.
+/// A doubt of the group, and what is in the way; nothing where it goes over another connection.
 fn judge(
     group: &DoubtGroup,
     settlement: &Settlement,
@@ -197,9 +204,6 @@ fn judge(
     let step = release.flow.find_step(&view.step);
     let connection = step.and_then(|step| step.connection());
     if group.connection.is_some() && connection != group.connection.as_deref() {
-        return None;
-    }
-    if group.seen.is_some() && view.note != group.seen {
         return None;
     }
     let needed = match settlement {
