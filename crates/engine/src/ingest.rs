@@ -11,7 +11,9 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use semel_model::run::RunState;
-use semel_model::{ClaimId, ClaimVerdict, DeliveryId, FlowName, Key, Mismatch, RunId, SeededBug};
+use semel_model::{
+    ClaimId, ClaimVerdict, DeliveryId, FlowName, Key, Mismatch, RunId, SeededBug, TriggerKind,
+};
 use semel_steps::failpoint::failpoint;
 use semel_store::claims::{AcceptResult, Delivery};
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
@@ -345,7 +347,9 @@ impl Runtime {
 /// A commit point: where tests hold the process, and where a rehearsal ends one.
 async fn reach(runtime: &Runtime, name: &'static str, inbound: &Inbound, claim: ClaimId) {
     failpoint(name, &inbound.key.text()).await;
-    if let Some(rehearsal) = &runtime.rehearsal {
+    // A call is received by the service that hands on the calls of all cases: it does not end there.
+    let is_call = inbound.trigger == TriggerKind::Call;
+    if let Some(rehearsal) = runtime.rehearsal.as_ref().filter(|_| !is_call) {
         let point = CrashPoint {
             name,
             namespace_id: inbound.release.namespace_id,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::diagnostic::Report;
@@ -10,7 +11,7 @@ use crate::read;
 use crate::tree::{Record, Value, json_of};
 
 /// One delivery, and what is answered while its run lasts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Example {
     /// Its name.
     pub name: String,
@@ -24,6 +25,8 @@ pub struct Example {
     pub answers: BTreeMap<String, Json>,
     /// The expected result of the run.
     pub result: Option<Json>,
+    /// The code of the fault that it is expected to fail with.
+    pub fails: Option<String>,
 }
 
 /// The examples of a flow's text; none of a text that cannot be read.
@@ -46,6 +49,7 @@ fn example(record: &Record) -> Example {
         query: named(record, "query"),
         answers: named(record, "answers"),
         result: record.value("result").map(json_of),
+        fails: record.text("fails").map(str::to_owned),
     }
 }
 

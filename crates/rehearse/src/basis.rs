@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use semel_flow::release::Action;
-use semel_flow::{Flow, load};
+use semel_flow::{Flow, examples, load};
+use semel_model::id::digest;
 use semel_store::rehearsals::StagedFlow;
 use semel_store::{Cell, ReadError, connections, flows};
 use serde_json::json;
@@ -78,8 +79,8 @@ fn calls_of(flow: &Flow) -> Vec<String> {
     called
 }
 
-/// What a rehearsal rests on besides the text: the connections that the flow and those it calls
-/// use, and the releases of the latter.
+/// What a rehearsal rests on besides what the flow does: the connections that the flow and those it
+/// calls use, the releases of the latter, and the examples, which are no part of a release's digest.
 pub(crate) fn facts(flow: &Flow, subject: &Subject) -> String {
     let (called, connections) = (&subject.called, &subject.connections);
     let told: BTreeMap<String, serde_json::Value> = used(flow, subject)
@@ -96,7 +97,11 @@ pub(crate) fn facts(flow: &Flow, subject: &Subject) -> String {
         .iter()
         .map(|one| (one.name.as_str(), one.digest.as_str()))
         .collect();
-    json!({ "connections": told, "called": releases }).to_string()
+    // Another set of examples proves another thing.
+    let examples = serde_json::to_vec(&examples(&subject.source)).unwrap_or_default();
+    let examples = digest("rehearsed examples", &[&examples]);
+    let examples: String = examples.iter().map(|byte| format!("{byte:02x}")).collect();
+    json!({ "connections": told, "called": releases, "examples": examples }).to_string()
 }
 
 /// The connections that a flow and those it calls use.

@@ -176,6 +176,30 @@ pub(crate) fn trigger_of(flow: &Flow) -> TriggerKind {
     }
 }
 
+/// What starts runs besides what the examples are delivered by.
+pub(crate) fn other_triggers(flow: &Flow) -> Option<String> {
+    let triggers = &flow.trigger;
+    let all = [
+        (triggers.webhook.is_some(), TriggerKind::Webhook),
+        (triggers.api.is_some(), TriggerKind::Api),
+        (triggers.manual.is_some(), TriggerKind::Manual),
+        (triggers.event.is_some(), TriggerKind::Event),
+        (triggers.schedule.is_some(), TriggerKind::Schedule),
+    ];
+    let played = trigger_of(flow);
+    let others = all
+        .into_iter()
+        .filter(|(has, kind)| *has && *kind != played);
+    let others: Vec<&str> = others.map(|(_, kind)| kind.as_str()).collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "the examples are delivered by `{}`: repeats by {} are not played",
+            played.as_str(),
+            others.join(", ")
+        )
+    })
+}
+
 fn caller_key(intent: i64) -> Key {
     match Key::new(format!("rehearsal-{intent}").into_bytes()) {
         Ok(key) => key,

@@ -1,13 +1,48 @@
-//! The connections of a rehearsal: those that its flow uses.
+//! The connections of a rehearsal: those that its flow uses, and those of the flows that it calls.
 
 use std::collections::BTreeMap;
 
-use semel_flow::Flow;
 use semel_flow::release::Ask;
+use semel_flow::{Flow, load};
+use semel_model::Connection;
+use semel_store::rehearsals::{StagedConnection, StagedFlow};
 use serde_json::{Value, json};
 
+/// The connections of the namespace that the flow and those it calls use, and a plain one for each that
+/// is missing there.
+pub(crate) fn stage_connections(
+    flow: &Flow,
+    (called, known): (&[StagedFlow], &BTreeMap<String, Connection>),
+    notes: &mut Vec<String>,
+) -> Vec<StagedConnection> {
+    let mut staged = Vec::new();
+    let called: Vec<Flow> = called.iter().filter_map(|one| load(&one.source)).collect();
+    let mut used = BTreeMap::new();
+    for flow in std::iter::once(flow).chain(&called) {
+        for (name, usual) in used_connections(flow) {
+            used.entry(name).or_insert(usual);
+        }
+    }
+    for (name, usual) in used {
+        let connection = match known.get(&name) {
+            Some(connection) => serde_json::to_value(connection).unwrap_or_default(),
+            None => {
+                notes.push(format!(
+                    "the connection `{name}` is not set: rehearsed as one that honours no keys"
+                ));
+                usual
+            }
+        };
+        staged.push(StagedConnection {
+            name,
+            connection: connection.to_string(),
+        });
+    }
+    staged
+}
+
 /// The connections that a flow uses, each with what a plain one of the kind looks like.
-pub(crate) fn used_connections(flow: &Flow) -> BTreeMap<String, Value> {
+fn used_connections(flow: &Flow) -> BTreeMap<String, Value> {
     let mut used = BTreeMap::new();
     for step in &flow.steps {
         if let Some(name) = step.connection() {

@@ -31,7 +31,7 @@ pub enum RehearseError {
     )]
     Create(#[source] ReadError),
     /// The tables of the rehearsal could not be made.
-    #[error("cannot make the tables of the rehearsal")]
+    #[error("cannot create the tables of the rehearsal: check `semel doctor`, then rehearse again")]
     Schema(#[source] MigrateError),
     /// The engine could not start.
     #[error(transparent)]
@@ -40,10 +40,12 @@ pub enum RehearseError {
     #[error(transparent)]
     Secret(#[from] SecretError),
     /// The machine has no room for another thread.
-    #[error("cannot start a process of the rehearsal")]
+    #[error("the machine has no room for another thread: rehearse again later")]
     Threads(#[from] std::io::Error),
     /// A part of the rehearsal has ended by itself: a defect.
-    #[error("a process of the rehearsal ended by itself")]
+    #[error(
+        "a process of the rehearsal ended by itself: a defect of Semel, report it with the server's log"
+    )]
     Stopped,
     /// Too many rehearsals wait for this server.
     #[error("too many rehearsals wait for this server: try again later")]

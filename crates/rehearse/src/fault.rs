@@ -102,7 +102,7 @@ pub struct Spot {
 }
 
 impl Spot {
-    /// The first time at a step.
+    /// The nth time at a step.
     #[must_use]
     pub fn at(step: &str, nth: u32) -> Self {
         Self {

@@ -13,11 +13,12 @@ use semel_flow::release::Ask;
 use semel_flow::{CheckContext, Example, Flow, KnownConnection};
 use semel_model::Connection;
 use semel_model::id::digest;
-use semel_store::rehearsals::{self, StagedConnection, StagedFlow};
+use semel_store::rehearsals::{self, StagedFlow};
 use semel_store::{Cell, migrate};
 use tokio::sync::Mutex;
 
-use crate::connections::used_connections;
+use crate::case::other_triggers;
+use crate::connections::stage_connections;
 use crate::error::RehearseError;
 use crate::fault::{FaultClass, RehearsedFault};
 use crate::plan;
@@ -152,6 +153,7 @@ impl Stagehand<'_> {
         let cell = live.in_schema(schema);
         migrate(&cell).await.map_err(RehearseError::Schema)?;
         let mut notes = Vec::new();
+        notes.extend(other_triggers(&self.flow));
         let setting = Setting {
             live: live.clone(),
             schema: schema.clone(),
@@ -159,7 +161,11 @@ impl Stagehand<'_> {
             options: staged_options(options)?,
             flow: self.flow.clone(),
             flows: self.staged_flows(),
-            connections: self.staged_connections(&mut notes),
+            connections: stage_connections(
+                &self.flow,
+                (&self.subject.called, &self.subject.connections),
+                &mut notes,
+            ),
             probed: Arc::new(self.probed()),
             hall: Arc::default(),
             deadline: tokio::time::Instant::now() + REHEARSAL_MAX,
@@ -293,7 +299,7 @@ impl Stagehand<'_> {
                 seed => format!(" --seed {seed}"),
             };
             case.repeat = Some(format!(
-                "semel rehearse {file} --example {example} --fault '{fault}'{seed}"
+                "semel rehearse '{file}' --example {example} --fault '{fault}'{seed}"
             ));
         }
     }
@@ -307,27 +313,6 @@ impl Stagehand<'_> {
         std::iter::once(own)
             .chain(self.subject.called.iter().cloned())
             .collect()
-    }
-
-    /// The connections of the namespace, and a plain one for each that is missing there.
-    fn staged_connections(&self, notes: &mut Vec<String>) -> Vec<StagedConnection> {
-        let mut staged = Vec::new();
-        for (name, usual) in used_connections(&self.flow) {
-            let connection = match self.subject.connections.get(&name) {
-                Some(connection) => serde_json::to_value(connection).unwrap_or_default(),
-                None => {
-                    notes.push(format!(
-                        "the connection `{name}` is not set: rehearsed as one that honours no keys"
-                    ));
-                    usual
-                }
-            };
-            staged.push(StagedConnection {
-                name,
-                connection: connection.to_string(),
-            });
-        }
-        staged
     }
 
     fn probed(&self) -> BTreeSet<String> {

@@ -134,7 +134,7 @@ impl Report {
             .count()
     }
 
-    /// For people: what must not happen first, then the matrix.
+    /// For people: the matrix, notes, doubts, violations, and a last line.
     #[must_use]
     pub fn to_text(&self) -> String {
         text::render(self)

@@ -1,20 +1,25 @@
 //! Rehearsals of a server: one at a time, each recorded with how far it is and what it showed.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use semel_engine::Engine;
 use semel_store::rehearsals::{self, RehearsalEnd, RehearsalRow};
 use tokio::sync::{Notify, Semaphore};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use uuid::Uuid;
 
 use crate::basis::{facts, subject};
 use crate::error::RehearseError;
 use crate::rehearse::{self, Progress, Selection, Subject};
 use crate::report::Report;
+
+/// How often the end of a rehearsal is tried to be recorded.
+const FINISH_TRIES_MAX: usize = 3;
 
 /// How often a rehearsal says how far it is.
 const SAY_EVERY: Duration = Duration::from_millis(500);
@@ -115,15 +120,18 @@ impl Rehearsals {
 
     async fn run(self, id: Uuid, subject: Subject, selection: Selection) {
         let meter = Arc::new(Meter::default());
-        let saying = tokio::spawn(say(self.engine.clone(), id, meter.clone()));
+        // It ends with this, however this ends.
+        let mut saying = JoinSet::new();
+        saying.spawn(say(self.engine.clone(), id, meter.clone()));
         let turn = self.turn.acquire().await;
         let (cell, options) = (self.engine.cell(), self.engine.options());
         let note = |progress| meter.set(progress);
-        let rehearsed = rehearse::rehearse(cell, options, &subject, &selection, &note).await;
+        let rehearsing = rehearse::rehearse(cell, options, &subject, &selection, &note);
+        let rehearsed = AssertUnwindSafe(rehearsing).catch_unwind().await;
         drop(turn);
-        saying.abort();
-        let end = end_of(rehearsed);
-        for _ in 0..3 {
+        drop(saying);
+        let end = end_of(rehearsed.unwrap_or(Err(RehearseError::Stopped)));
+        for _ in 0..FINISH_TRIES_MAX {
             match rehearsals::finish(cell.home(), id, &end).await {
                 Ok(()) => return,
                 Err(error) => {

@@ -1,5 +1,6 @@
 //! Rehearsals, played on a real PostgreSQL.
 
+mod ends;
 mod engine_bugs;
 mod isolation;
 mod recipes;

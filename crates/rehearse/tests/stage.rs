@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use semel_engine::{Options, Secret};
+use semel_flow::load;
 use semel_rehearse::{Report, Selection, Subject, rehearse};
+use semel_store::rehearsals::StagedFlow;
 use semel_store::{Cell, CellOptions, migrate};
 use semel_testkit::Database;
 
@@ -40,6 +42,30 @@ impl World {
     ) -> Result<Report> {
         self.rehearse_some(file, source, connections, &Selection::default())
             .await
+    }
+
+    /// Rehearses a flow that calls others, which are named with their texts.
+    pub(crate) async fn rehearse_caller(
+        &self,
+        source: &str,
+        called: &[(&str, &str)],
+        connections: serde_json::Value,
+    ) -> Result<Report> {
+        let called = called.iter().map(|(name, source)| StagedFlow {
+            name: (*name).to_owned(),
+            digest: load(source)
+                .map(|flow| flow.digest().to_string())
+                .unwrap_or_default(),
+            source: (*source).to_owned(),
+        });
+        let subject = Subject {
+            file: "caller.flow.yaml".to_owned(),
+            source: source.to_owned(),
+            called: called.collect(),
+            connections: serde_json::from_value(connections)?,
+        };
+        let all = Selection::default();
+        Ok(rehearse(&self.cell, &self.options, &subject, &all, &|_| {}).await?)
     }
 
     /// Rehearses some cases of a flow.

@@ -19,6 +19,7 @@ fn files() -> Result<Vec<PathBuf>> {
         files.push(entry?.path());
     }
     files.sort();
+    ensure!(files.len() >= 40, "{} wrong flows", files.len());
     Ok(files)
 }
 

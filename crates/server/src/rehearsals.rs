@@ -3,6 +3,7 @@
 use axum::extract::State;
 use semel_api::Code;
 use semel_api::types::{AskRehearsal, Page, Rehearsal, RehearsalFilter};
+use semel_model::Span;
 use semel_rehearse::{RehearsalRequest, RehearseError, Selection};
 use semel_store::flows;
 use semel_store::rehearsals::{self, RehearsalView};
@@ -98,12 +99,18 @@ fn to_wire(view: RehearsalView) -> Rehearsal {
     }
 }
 
+/// When a server that has many rehearsals may have room for another, in seconds.
+const BUSY_REST_SECS: u64 = 30;
+
 impl From<RehearseError> for ApiError {
     fn from(error: RehearseError) -> Self {
         match error {
             RehearseError::Invalid(said) => Self::new(Code::FlowInvalid, said),
             RehearseError::Database(error) => error.into(),
-            RehearseError::Busy => Self::new(Code::TooManyRequests, error.to_string()),
+            RehearseError::Busy => {
+                let busy = Self::new(Code::TooManyRequests, error.to_string());
+                busy.retry_in(Span::from_secs(BUSY_REST_SECS))
+            }
             RehearseError::NoExamples
             | RehearseError::UnknownExample(_)
             | RehearseError::UnknownFault(_)

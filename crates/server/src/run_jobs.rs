@@ -29,8 +29,8 @@ pub(crate) async fn preview(State(app): State<App>, caller: Caller, payload: Pay
     let wish = wish(&asked)?;
     let plan = app.engine.plan_run_job(caller.namespace_id, &wish).await?;
     let mut states: BTreeMap<String, usize> = BTreeMap::new();
-    for (_, state) in &plan.runs {
-        *states.entry(state.clone()).or_default() += 1;
+    for planned in &plan.runs {
+        *states.entry(planned.state.clone()).or_default() += 1;
     }
     let states = states.into_iter();
     answer::ok(&RunJobPlan {
@@ -40,7 +40,7 @@ pub(crate) async fn preview(State(app): State<App>, caller: Caller, payload: Pay
         states: states
             .map(|(state, count)| RunJobStateCount { state, count })
             .collect(),
-        runs: plan.runs.iter().take(SHOWN_MAX).map(|it| it.0).collect(),
+        runs: plan.runs.iter().take(SHOWN_MAX).map(|it| it.run).collect(),
         digest: plan.digest,
     })
 }

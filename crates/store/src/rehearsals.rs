@@ -26,7 +26,7 @@ use crate::cell::{Cell, ReadError};
 
 pub use crate::cell::RehearsalSchema;
 
-/// The longest that a rehearsal takes, in seconds: a schema that is older was left by a crash.
+/// How old a schema is, in seconds, before it counts as left by a crash: more than a rehearsal may take.
 const ABANDONED_SECS: i64 = 3_600;
 
 const NOW: &str = "SELECT extract(epoch FROM moment())::bigint";

@@ -5,6 +5,10 @@
 //! commits with an audit record that names the job, so that a server which finds a run without its note
 //! knows whether another one did it and died.
 
+mod candidates;
+
+pub use candidates::{JobRange, PlannedRun, list_candidates};
+
 use jiff::Timestamp;
 use semel_model::{RunId, RunJobId};
 use tokio_postgres::Row;
@@ -12,26 +16,13 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::audit::{self, AuditEntry};
-use crate::cell::{EveryCell, HomeCell, ReadError};
+use crate::cell::{HomeCell, ReadError};
 
 /// The most runs of one job.
 pub const JOB_RUNS_MAX: i64 = 10_000;
 
 /// How long a server may be at a job before another takes it, in seconds.
 const HOLD_SECS: f64 = 5.0;
-
-/// Runs of a flow, but for child runs, which their parents cancel and resume.
-const CANDIDATES: &str = "
-    SELECT r.id, r.state::text
-      FROM runs r
-      JOIN releases l ON l.id = r.release_id
-      JOIN flows f ON f.id = l.flow_id
-     WHERE r.namespace_id = $1 AND f.name = $2 AND r.parent_id IS NULL
-       AND r.state::text = ANY ($3::text[])
-       AND r.accepted_at >= coalesce($4::timestamptz, '-infinity')
-       AND r.accepted_at < coalesce($5::timestamptz, 'infinity')
-     ORDER BY r.id
-     LIMIT $6";
 
 /// Old jobs go when new ones come, a few at a time.
 const FORGET: &str = "
@@ -46,8 +37,9 @@ const CREATE: &str = "
     VALUES ($1, $2, $3, $4, $5, $6, $7, moment())";
 
 const ADD: &str = "
-    INSERT INTO run_job_items (job_id, run_id, planned_state)
-    SELECT $1, t.run_id, t.state FROM unnest($2::uuid[], $3::text[]) AS t (run_id, state)";
+    INSERT INTO run_job_items (job_id, run_id, planned_state, planned_seq)
+    SELECT $1, t.run_id, t.state, t.seq
+      FROM unnest($2::uuid[], $3::text[], $4::int4[]) AS t (run_id, state, seq)";
 
 const TAKE: &str = "
     UPDATE run_jobs
@@ -58,7 +50,7 @@ const TAKE: &str = "
  RETURNING id, namespace_id, verb, actor, reason";
 
 const LEFT: &str = "
-    SELECT run_id, attempts, planned_state FROM run_job_items
+    SELECT run_id, attempts, planned_state, planned_seq FROM run_job_items
      WHERE job_id = $1 AND state = 'left'
      ORDER BY attempts, run_id
      LIMIT $2";
@@ -110,7 +102,18 @@ const REFUSED: &str = "
      LIMIT 100";
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    CANDIDATES, FORGET, CREATE, ADD, TAKE, LEFT, NOTE, POSTPONE, RETURN, LIST, FIND, REFUSED,
+    candidates::CANDIDATES,
+    FORGET,
+    CREATE,
+    ADD,
+    TAKE,
+    LEFT,
+    NOTE,
+    POSTPONE,
+    RETURN,
+    LIST,
+    FIND,
+    REFUSED,
 ];
 
 /// What is done to runs together.
@@ -130,39 +133,6 @@ impl JobVerb {
             Self::Resume => "resume",
         }
     }
-}
-
-/// Which runs a job is about.
-#[derive(Clone, Debug)]
-pub struct JobRange<'a> {
-    /// The flow.
-    pub flow: &'a str,
-    /// The states of runs.
-    pub states: Vec<&'a str>,
-    /// Accepted at this time or later.
-    pub after: Option<Timestamp>,
-    /// Accepted before this time.
-    pub before: Option<Timestamp>,
-}
-
-/// Lists the runs of a range with their states: one more than a job may have, where there are that many.
-pub async fn list_candidates(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-    range: &JobRange<'_>,
-) -> Result<Vec<(RunId, String)>, ReadError> {
-    let limit = JOB_RUNS_MAX + 1;
-    let values: [&(dyn ToSql + Sync); 6] = [
-        &namespace_id,
-        &range.flow,
-        &range.states,
-        &range.after,
-        &range.before,
-        &limit,
-    ];
-    let rows = cell.reader().await?.query(CANDIDATES, &values).await?;
-    let read = |row: &Row| (RunId::from_uuid(row.get(0)), row.get(1));
-    Ok(rows.iter().map(read).collect())
 }
 
 /// A job to make.
@@ -188,11 +158,12 @@ pub struct NewJob<'a> {
 pub async fn create(
     cell: HomeCell<'_>,
     job: &NewJob<'_>,
-    runs: &[(RunId, String)],
+    runs: &[PlannedRun],
     act: &AuditEntry,
 ) -> Result<(), ReadError> {
-    let ids: Vec<Uuid> = runs.iter().map(|(run, _)| *run.as_uuid()).collect();
-    let states: Vec<&str> = runs.iter().map(|(_, state)| state.as_str()).collect();
+    let ids: Vec<Uuid> = runs.iter().map(|it| *it.run.as_uuid()).collect();
+    let states: Vec<&str> = runs.iter().map(|it| it.state.as_str()).collect();
+    let seqs: Vec<i32> = runs.iter().map(|it| it.seq).collect();
     let values: [&(dyn ToSql + Sync); 7] = [
         job.id.as_uuid(),
         &job.namespace_id,
@@ -206,7 +177,8 @@ pub async fn create(
     let tx = client.transaction().await?;
     tx.execute(FORGET, &[&job.namespace_id]).await?;
     tx.execute(CREATE, &values).await?;
-    tx.execute(ADD, &[job.id.as_uuid(), &ids, &states]).await?;
+    let items: [&(dyn ToSql + Sync); 4] = [job.id.as_uuid(), &ids, &states, &seqs];
+    tx.execute(ADD, &items).await?;
     audit::append(&tx, act).await?;
     tx.commit().await?;
     Ok(())
@@ -256,6 +228,8 @@ pub struct JobItem {
     pub attempts: i32,
     /// The state that the operator was shown.
     pub planned_state: String,
+    /// The number of the latest row of its journal then.
+    pub planned_seq: i32,
 }
 
 /// Lists runs of a job that are left.
@@ -270,6 +244,7 @@ pub async fn list_left(
         run: RunId::from_uuid(row.get(0)),
         attempts: row.get(1),
         planned_state: row.get(2),
+        planned_seq: row.get(3),
     };
     Ok(rows.iter().map(read).collect())
 }

@@ -35,17 +35,27 @@ const INSERT: &str = "
         ON CONFLICT (event_id, subscription) DO NOTHING";
 
 /// A process that takes a delivery has it until its lease ends; then another may try. Lines that
-/// were never served come first, then the least recently served.
+/// were never served come first, then the least recently served. What goes over a paused connection
+/// stays due, and its attempts are counted anew from the end of the pause.
 const TAKE: &str = "/* commits alone: webhook take */
     UPDATE webhook_deliveries o
        SET attempt = o.attempt + 1, due_at = moment() + make_interval(secs => $3),
-           connection = t.connection
-      FROM (SELECT d.event_id, d.subscription, s.connection
+           connection = t.connection,
+           retry_since = greatest(o.retry_since,
+                                  (SELECT p.resumed_at FROM pauses p
+                                    WHERE p.namespace_id = t.namespace_id AND p.kind = 'connection'
+                                      AND p.name = ANY (ARRAY[t.connection]) AND p.resumed_at IS NOT NULL
+                                    ORDER BY p.resumed_at DESC LIMIT 1))
+      FROM (SELECT d.event_id, d.subscription, s.connection, s.namespace_id
               FROM (SELECT s.namespace_id, s.name, s.connection, line.busy
                       FROM subscriptions s
                       LEFT JOIN unnest($4::int4[], $5::text[], $6::int8[], $7::int8[])
                              AS line (namespace_id, name, busy, served)
                              ON line.namespace_id = s.namespace_id AND line.name = s.name
+                     WHERE (SELECT p.id FROM pauses p
+                             WHERE p.namespace_id = s.namespace_id AND p.kind = 'connection'
+                               AND p.name = ANY (ARRAY[s.connection]) AND p.resumed_at IS NULL
+                             LIMIT 1) IS NULL
                      ORDER BY line.served NULLS FIRST, s.namespace_id, s.name
                     OFFSET 0) AS s
              CROSS JOIN LATERAL (

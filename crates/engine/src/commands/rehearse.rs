@@ -1,4 +1,5 @@
-//! What a rehearsal asks of its own engine. Each refuses where the process serves.
+//! What a rehearsal asks of its own engine. Where the process serves, deliveries and callbacks are refused,
+//! and its clock is not moved.
 
 use std::sync::Arc;
 use std::time::Duration;

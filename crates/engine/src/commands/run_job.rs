@@ -5,12 +5,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use semel_model::id::digest;
 use semel_model::run::RunState;
-use semel_model::{FlowName, RunId, RunJobId};
+use semel_model::{FlowName, RunJobId};
 use semel_store::audit::{self, AuditEntry, ReasonError};
 use semel_store::run_jobs::{
-    self, JOB_RUNS_MAX, JobItem, JobOutcome, JobRange, JobVerb, NewJob, TakenJob,
+    self, JOB_RUNS_MAX, JobItem, JobOutcome, JobRange, JobVerb, NewJob, PlannedRun, TakenJob,
 };
-use semel_store::{flows, runs};
+use semel_store::runs::RunView;
+use semel_store::{ReadError, flows, journal, runs};
 
 use super::cancel::{CancelError, cancel_act};
 use super::resume::{ResumeError, Wish, resume_act};
@@ -55,7 +56,7 @@ pub struct RunJobWish {
 #[derive(Clone, Debug)]
 pub struct RunJobPlan {
     /// The runs with their states, in the order of their identities.
-    pub runs: Vec<(RunId, String)>,
+    pub runs: Vec<PlannedRun>,
     /// The digest of what is done to which runs.
     pub digest: String,
 }
@@ -196,7 +197,13 @@ impl Runtime {
             Err(_) => return postponed(),
         }
         match runs::find(self.cell.of(run), job.namespace_id, run).await {
-            Ok(Some(found)) if found.state.as_str() == item.planned_state => {}
+            Ok(Some(found)) if found.state.as_str() == item.planned_state => {
+                match self.has_moved(job.verb, &found, item).await {
+                    Ok(false) => {}
+                    Ok(true) => return moved(),
+                    Err(_) => return postponed(),
+                }
+            }
             Ok(Some(found)) => return differs(job.verb, found.state, &item.planned_state),
             Ok(None) => return refused("run-not-found", "there is no such run".to_owned()),
             Err(_) => return postponed(),
@@ -230,6 +237,31 @@ impl Runtime {
             false => refused(code, note),
         }
     }
+
+    /// Whether a run that is to be resumed went on since the operator was shown it.
+    async fn has_moved(
+        &self,
+        verb: JobVerb,
+        found: &RunView,
+        item: &JobItem,
+    ) -> Result<bool, ReadError> {
+        match verb {
+            JobVerb::Cancel => Ok(false),
+            JobVerb::Resume => {
+                let (cell, run) = (self.cell.of(item.run), item.run);
+                let seq = journal::latest_seq(cell, found.partition_date, run).await?;
+                Ok(seq != item.planned_seq)
+            }
+        }
+    }
+}
+
+/// What becomes of a run that was resumed since, and came to the same state again.
+fn moved() -> JobOutcome {
+    refused(
+        "run-changed",
+        "the run went on since this was planned: plan it again".to_owned(),
+    )
 }
 
 /// What becomes of a run that is in another state than the operator was shown: nothing is left to do
@@ -256,12 +288,19 @@ fn refused(code: &str, note: String) -> JobOutcome {
 }
 
 /// The digest of what is done to which runs, and of the states that they are in.
-fn digest_of(wish: &RunJobWish, runs: &[(RunId, String)]) -> String {
-    let mut parts: Vec<&[u8]> = vec![wish.verb.as_str().as_bytes(), wish.flow.as_str().as_bytes()];
-    for (run, state) in runs {
-        parts.extend([run.as_uuid().as_bytes().as_slice(), state.as_bytes()]);
+fn digest_of(wish: &RunJobWish, runs: &[PlannedRun]) -> String {
+    let verb = wish.verb.as_str().as_bytes().to_vec();
+    let mut all = vec![verb, wish.flow.as_str().as_bytes().to_vec()];
+    for PlannedRun { run, state, seq } in runs {
+        all.push(run.as_uuid().as_bytes().to_vec());
+        all.push(state.as_bytes().to_vec());
+        // A run that is cancelled may move meanwhile; one that failed again has to be looked at again.
+        if wish.verb == JobVerb::Resume {
+            all.push(seq.to_be_bytes().to_vec());
+        }
     }
-    let bytes = digest("semel.run-job.2", &parts);
+    let parts: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+    let bytes = digest("semel.run-job.3", &parts);
     bytes[..8]
         .iter()
         .map(|byte| format!("{byte:02x}"))

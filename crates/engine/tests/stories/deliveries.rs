@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use semel_engine::RetryError;
+use semel_store::pauses::PauseKind;
 use semel_store::webhook_deliveries::{self, DeliveryView};
 use semel_store::{clock, subscriptions};
 use semel_testkit::peer::{Behaviour, Effect};
@@ -211,5 +212,33 @@ async fn delivered_events_are_deleted_after_a_month() -> Result<()> {
     let late = webhook_deliveries::forget(cell.every()).await?;
 
     assert_eq!((early, late), (0, 1));
+    Ok(())
+}
+
+#[tokio::test]
+async fn deliveries_over_a_paused_connection_wait_for_its_end() -> Result<()> {
+    let world = world_with(&[("erp", "/plain/erp")]).await?;
+    let hook = (PauseKind::Connection, "erp");
+    let paused = world.engine.pause(world.by(), hook, "their system moves");
+    assert!(paused.await?);
+
+    world.result(r#"{"id":"1"}"#).await?;
+    let due = delivery(&world, "erp", "due").await?;
+    // Longer than attempts are made at a delivery.
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(4 * 86_400)).await?;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    let meanwhile = received(&world, "/plain/erp").await?.len();
+    world
+        .peer
+        .next("/plain/erp", Behaviour::RefuseWith(503))
+        .await?;
+    let resumed = world.engine.resume_paused(world.by(), hook, None, None);
+    assert!(resumed.await?);
+    soon(async || Ok((world.peer.count("/plain/erp").await?.calls > 0).then_some(()))).await?;
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(60)).await?;
+    delivery(&world, "erp", "delivered").await?;
+
+    assert_eq!((due.attempt, meanwhile), (0, 0), "nothing leaves meanwhile");
+    assert_eq!(received(&world, "/plain/erp").await?.len(), 1);
     Ok(())
 }

@@ -186,3 +186,30 @@ async fn a_job_whose_note_was_lost_resumes_a_run_once() -> Result<()> {
     }
     Ok(())
 }
+
+/// The plan of runs that failed again looks like the first one, and is another.
+#[tokio::test]
+async fn runs_that_failed_again_need_another_plan() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "steps:\n  - id: call\n    http: { post: 'PEER/plain/x', text: hi }\n";
+    world.publish(steps).await?;
+    let behaviour = Behaviour::RefuseWith(429);
+    world.peer.next_times("/plain/", 6, behaviour).await?;
+    let (accepted, end) = world.play(r#"{"id":"1"}"#).await?;
+    assert_eq!(end.state, RunState::NeedsReview, "{end:?}");
+    let (ns, wish) = (world.namespace_id, wish(JobVerb::Resume)?);
+
+    let first = world.engine.plan_run_job(ns, &wish).await?;
+    let by = (first.digest.as_str(), "the bank is back");
+    world.engine.make_run_job(ns, &wish, by, "test").await?;
+    let again = soon(async || {
+        let plan = world.engine.plan_run_job(ns, &wish).await;
+        Ok(plan.ok().filter(|plan| plan.digest != first.digest))
+    });
+    let again = again.await?;
+    let refused = world.engine.make_run_job(ns, &wish, by, "test").await;
+
+    assert_eq!(again.runs[0].run, accepted.run);
+    assert!(matches!(refused, Err(RunJobError::Changed)), "{refused:?}");
+    Ok(())
+}

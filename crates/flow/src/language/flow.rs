@@ -195,5 +195,10 @@ static EXAMPLE: MapSchema = MapSchema::new(
             FieldType::Constant,
             "The expected result of the run, for a rehearsal to compare.",
         ),
+        field(
+            "fails",
+            FieldType::Text,
+            "The code of the fault that the run is expected to fail with. Absent: a rehearsal expects it to succeed.",
+        ),
     ],
 );

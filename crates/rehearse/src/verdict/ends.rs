@@ -15,6 +15,10 @@ pub(super) fn as_expected(flow: &Flow, played: &Played, found: &mut Findings) {
         return;
     };
     let expected = played.case.example.result.as_ref();
+    if let Some(code) = &played.case.example.fails {
+        fails_as_expected(played, run, code, found);
+        return;
+    }
     match (run.state, expected) {
         (RunState::Succeeded, Some(expected)) if result_of(run) != *expected => {
             let message = format!(
@@ -23,7 +27,7 @@ pub(super) fn as_expected(flow: &Flow, played: &Played, found: &mut Findings) {
             );
             found.add("result-differs", None, message);
         }
-        (RunState::Succeeded, _) | (RunState::Failed, None) => {}
+        (RunState::Succeeded, _) => {}
         (
             RunState::Active
             | RunState::InDoubt
@@ -34,13 +38,46 @@ pub(super) fn as_expected(flow: &Flow, played: &Played, found: &mut Findings) {
             | RunState::Superseded,
             _,
         ) => {
+            let hint = match run.state {
+                RunState::Failed => "; if it should fail, say so with `fails: CODE` in the example",
+                RunState::Active
+                | RunState::InDoubt
+                | RunState::NeedsReview
+                | RunState::Quarantined
+                | RunState::Succeeded
+                | RunState::Cancelled
+                | RunState::Superseded => "",
+            };
             let message = format!(
-                "nothing went wrong, and the run is {}: {}",
+                "nothing went wrong, and the run is {}: {}{hint}",
                 run.state,
                 fault_of(played, run)
             );
             found.add("run-does-not-succeed", None, message);
         }
+    }
+}
+
+/// The example says that the run fails, and with which code.
+fn fails_as_expected(played: &Played, run: &StagedRun, code: &str, found: &mut Findings) {
+    let fault = run.fault.as_deref().unwrap_or_default();
+    let fault: Value = serde_json::from_str(fault).unwrap_or_default();
+    if run.state != RunState::Failed || fault["code"] != code {
+        let ends = match run.state {
+            RunState::Succeeded => "it yields a result".to_owned(),
+            RunState::Active
+            | RunState::InDoubt
+            | RunState::NeedsReview
+            | RunState::Quarantined
+            | RunState::Failed
+            | RunState::Cancelled
+            | RunState::Superseded => fault_of(played, run),
+        };
+        let message = format!(
+            "the example expects that the run fails with `{code}`, and it is {}: {ends}",
+            run.state
+        );
+        found.add("run-does-not-fail", None, message);
     }
 }
 

@@ -36,12 +36,16 @@ const FOLD: &str = "/* commits alone: alert fold */
                last_at = greatest(g.last_at, EXCLUDED.last_at))
     SELECT coalesce(sum(events), 0)::int8 FROM folded";
 
+/// What would go over a paused connection waits in its group, so that one message tells all of it.
 const LOCK_DUE: &str = "
     SELECT g.namespace_id, g.kind::text, g.flow, g.connection, g.step, g.due_at, g.waiting,
            g.waiting_since, g.example, s.connection, s.recipients
       FROM alert_groups g
       JOIN alert_settings s ON s.namespace_id = g.namespace_id
      WHERE g.due_at <= (SELECT moment())
+       AND NOT EXISTS (SELECT 1 FROM pauses p
+                        WHERE p.namespace_id = g.namespace_id AND p.kind = 'connection'
+                          AND p.name = s.connection AND p.resumed_at IS NULL)
      ORDER BY g.due_at
      LIMIT $1
        FOR UPDATE OF g SKIP LOCKED";

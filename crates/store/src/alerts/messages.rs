@@ -22,7 +22,10 @@ use crate::cell::{HomeCell, ReadError};
 const LOOK: &str = "
     SELECT EXISTS (SELECT 1 FROM alert_events),
            EXISTS (SELECT 1 FROM alert_groups g JOIN alert_settings s ON s.namespace_id = g.namespace_id
-                    WHERE g.due_at <= (SELECT moment())),
+                    WHERE g.due_at <= (SELECT moment())
+                      AND NOT EXISTS (SELECT 1 FROM pauses p
+                                       WHERE p.namespace_id = g.namespace_id AND p.kind = 'connection'
+                                         AND p.name = s.connection AND p.resumed_at IS NULL)),
            EXISTS (SELECT 1 FROM alert_messages
                     WHERE state IN ('due', 'sending')
                       AND (state = 'due' OR lease_until <= (SELECT moment())))";

@@ -27,7 +27,8 @@ const TRIM: &str = "
 
 const ADVANCE: &str = "
     UPDATE rehearsals
-       SET state = 'running', cases_done = $2, cases_total = $3, seen_at = moment()
+       SET state = CASE WHEN $3 > 0 THEN 'running'::rehearsal_state ELSE state END,
+           cases_done = $2, cases_total = $3, seen_at = moment()
      WHERE id = $1 AND state IN ('queued', 'running')";
 
 const FINISH: &str = "

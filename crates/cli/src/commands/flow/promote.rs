@@ -1,5 +1,6 @@
 //! `semel flow promote`: which release new runs start on.
 
+use jiff::Timestamp;
 use semel_api::types::{AskRehearsal, FlowDetail, Promote};
 use semel_api::{Client, Code};
 use semel_model::FlowName;
@@ -59,6 +60,11 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
             let key = format!("{key}-rehearsed");
             client.promote_flow(flow, &promote, &key).await?.body
         }
+        // The answer to an earlier promotion, and another release went live since: this is another command.
+        Ok(earlier) if earlier.replayed && !is_live(&client, flow, release).await? => {
+            let key = format!("{key}-{}", Timestamp::now().as_millisecond());
+            client.promote_flow(flow, &promote, &key).await?.body
+        }
         promoted => promoted?.body,
     };
     let text = format!("{flow} r{} is live", promoted.release);
@@ -70,6 +76,11 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         None => answer,
     };
     Ok(answer.next(format!("semel flow show {flow}")))
+}
+
+/// Whether a release is live.
+async fn is_live(client: &Client, flow: &FlowName, release: i32) -> Result<bool, Problem> {
+    Ok(client.get_flow(flow).await?.flow.live == Some(release))
 }
 
 /// Has a release rehearsed that is to go live.

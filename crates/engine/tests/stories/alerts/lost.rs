@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use semel_model::Span;
 use semel_store::alerts::{self, DueGroup, MessageText};
+use semel_store::pauses::PauseKind;
 use semel_testkit::Smtp;
 
 use super::{
@@ -76,6 +77,56 @@ async fn alerts_whose_connection_is_gone_are_shown_and_arrive_once_it_is_back() 
     );
     assert_eq!(count_of(&seen[0])?, 1);
     assert_eq!(alerts::count_failing(home()).await?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn alerts_over_a_paused_connection_are_one_message_after_it() -> Result<()> {
+    let world = world_with_hook(LOST, "/plain/ops").await?;
+    let hook = (PauseKind::Connection, "ops");
+    let paused = world.engine.pause(world.by(), hook, "their system moves");
+    assert!(paused.await?);
+    for id in 1..=3 {
+        world.play(&format!(r#"{{"id":"{id}"}}"#)).await?;
+        until_group(&world, |group| group.waiting == id).await?;
+        later(&world, QUIET).await?;
+        tokio::time::sleep(LOOKS).await;
+    }
+
+    let meanwhile = received(&world, "/plain/ops").await?.len();
+    let resumed = world.engine.resume_paused(world.by(), hook, None, None);
+    assert!(resumed.await?);
+    let seen = until_received(&world, "/plain/ops", 1).await?;
+    tokio::time::sleep(LOOKS).await;
+
+    assert_eq!(meanwhile, 0);
+    assert_eq!(count_of(&seen[0])?, 3);
+    assert_eq!(received(&world, "/plain/ops").await?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_failed_for_long_goes_to_the_destination_that_is_set_next() -> Result<()> {
+    let world = world_with_hook(LOST, "/plain/ops").await?;
+    world.engine.delete_connection(world.by(), "ops").await?;
+    world.play(r#"{"id":"1"}"#).await?;
+    until_group(&world, |group| group.waiting == 1).await?;
+    later(&world, GATHER).await?;
+    for failures in 1..=8 {
+        until_group(&world, |group| group.failures == failures).await?;
+        later(&world, QUIET).await?;
+    }
+    tokio::time::sleep(LOOKS).await;
+    let given_up = until_group(&world, |group| group.failures == 8).await?;
+
+    connect_hook(&world, "/plain/ops").await?;
+    world.engine.set_alerts(world.by(), "ops", &[]).await?;
+    let seen = until_received(&world, "/plain/ops", 1).await?;
+
+    assert_eq!(given_up.waiting, 1);
+    assert_eq!(count_of(&seen[0])?, 1);
+    let home = world.engine.cell().home();
+    assert_eq!(alerts::count_failing(home).await?, 0);
     Ok(())
 }
 
