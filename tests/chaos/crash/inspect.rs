@@ -3,7 +3,7 @@
 use anyhow::Result;
 use semel_testkit::Connection;
 
-use super::journal::{Journal, Objections};
+use super::journal::{BESIDE, Journal, Objections};
 use super::lane::Lane;
 use super::placed::Placed;
 use super::table::{CrashCell as _, End, Finding, Table};
@@ -67,8 +67,9 @@ async fn check_ledger(
 ) -> Result<()> {
     let rows = client
         .query(
-            "SELECT state::text, attempt FROM effects WHERE run_id = $1::text::uuid",
-            &[&run],
+            "SELECT state::text, attempt FROM effects
+              WHERE run_id = $1::text::uuid AND step <> ALL ($2)",
+            &[&run, &BESIDE.as_slice()],
         )
         .await?;
     objections.expect(rows.len() == 1, || format!("{} ledger entries", rows.len()));

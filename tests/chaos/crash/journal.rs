@@ -16,10 +16,15 @@ impl Objections {
     }
 }
 
+/// Steps that commit together with the one that is looked at.
+pub(crate) const BESIDE: [&str; 2] = ["told", "other"];
+
 /// A run's journal.
 pub(crate) struct Journal {
     rows: Vec<(i32, i64)>,
     pub(crate) events: Vec<Value>,
+    /// Those of steps that commit together with the one that is looked at.
+    beside: Vec<Value>,
 }
 
 impl Journal {
@@ -35,12 +40,15 @@ impl Journal {
         let mut journal = Self {
             rows: Vec::new(),
             events: Vec::new(),
+            beside: Vec::new(),
         };
         for row in &rows {
             journal.rows.push((row.get(0), row.get(1)));
             let events: Vec<Value> = serde_json::from_str(row.get(2))?;
             journal.events.extend(events);
         }
+        let beside = |event: &Value| BESIDE.iter().any(|step| event["step"] == *step);
+        (journal.beside, journal.events) = journal.events.into_iter().partition(beside);
         Ok(journal)
     }
 
@@ -68,6 +76,11 @@ impl Journal {
         objections.expect(done == by.into_iter().collect::<Vec<_>>(), || {
             format!("done by {done:?} instead of {by:?}")
         });
+        for step in BESIDE {
+            let is_done = |event: &&Value| event["step"] == step && event["event"] == "done";
+            let times = self.beside.iter().filter(is_done).count();
+            objections.expect(times <= 1, || format!("{step} is done {times} times"));
+        }
         let ended = self.named("ended").count();
         objections.expect(ended == usize::from(by.is_some()), || {
             format!("ended {ended} times")

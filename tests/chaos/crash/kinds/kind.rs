@@ -16,16 +16,18 @@ pub(super) enum Kind {
     Ssh,
     Mail,
     Emit,
+    Sets,
     Persist,
     Http,
 }
 
-pub(super) const KINDS: [Kind; 7] = [
+pub(super) const KINDS: [Kind; 8] = [
     Kind::Db,
     Kind::SshMarked,
     Kind::Ssh,
     Kind::Mail,
     Kind::Emit,
+    Kind::Sets,
     Kind::Persist,
     Kind::Http,
 ];
@@ -60,6 +62,7 @@ impl Kind {
             Self::Ssh => "ssh",
             Self::Mail => "mail",
             Self::Emit => "emit",
+            Self::Sets => "sets",
             Self::Persist => "persist",
             Self::Http => "http",
         }
@@ -71,7 +74,7 @@ impl Kind {
             Self::Db => &[Point::DbMarked, Point::DbCommit, Point::DbCommitted],
             Self::SshMarked | Self::Ssh => &[Point::SshConnected, Point::SshEnded],
             Self::Mail => &[Point::MailAnnounced, Point::MailAnswered],
-            Self::Emit | Self::Persist => &[],
+            Self::Emit | Self::Sets | Self::Persist => &[],
             Self::Http => &[
                 Point::Connected,
                 Point::HalfSent,
@@ -81,11 +84,17 @@ impl Kind {
         };
         let after: &[Point] = match self {
             Self::Emit => &[Point::SpreadBefore, Point::SpreadAfter],
-            Self::Db | Self::SshMarked | Self::Ssh | Self::Mail | Self::Persist | Self::Http => &[],
+            Self::Db
+            | Self::SshMarked
+            | Self::Ssh
+            | Self::Mail
+            | Self::Sets
+            | Self::Persist
+            | Self::Http => &[],
         };
         let before: &[Point] = match self {
-            // An event commits together with its intent.
-            Self::Emit => &[],
+            // They commit together with their intents.
+            Self::Emit | Self::Sets => &[],
             Self::Db | Self::SshMarked | Self::Ssh | Self::Mail | Self::Persist | Self::Http => {
                 &[Point::IntentBefore, Point::IntentAfter]
             }
@@ -118,6 +127,11 @@ impl Kind {
                  subject: '${{ input.id }}', text: Done. }"
             }
             Self::Emit => "emit: { event: thing.done, data: { id: '${{ input.id }}' } }",
+            Self::Sets => {
+                "kv: { set: 'set/${{ input.id }}', value: 1 }\n  - id: told\n    \
+                 emit: { event: thing.set, data: {} }\n  - id: other\n    \
+                 kv: { set: 'other/${{ input.id }}', value: 2 }"
+            }
             Self::Persist => "persist: { value: { kept: '${{ input.id }}' } }",
             Self::Http => {
                 "http: { connection: bank, post: '/keyed/${{ input.id }}', \

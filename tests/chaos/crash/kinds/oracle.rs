@@ -28,8 +28,8 @@ fn reach(cell: Cell) -> Reach {
         | Point::DbCommit
         | Point::SshConnected
         | Point::MailAnnounced => Reach::Intended,
-        // An event and its intent are part of the commit that has not been made.
-        Point::OutcomeBefore if cell.kind == Kind::Emit => Reach::Nothing,
+        // Events and sets are part of the commit that has not been made, and so are their intents.
+        Point::OutcomeBefore if matches!(cell.kind, Kind::Emit | Kind::Sets) => Reach::Nothing,
         Point::Sent
         | Point::Answered
         | Point::DbCommitted
@@ -48,7 +48,7 @@ pub(super) fn expect(cell: Cell) -> Expected {
         by: Some(by),
     };
     let once = match cell.kind {
-        Kind::Emit => done("commit"),
+        Kind::Emit | Kind::Sets => done("commit"),
         Kind::Db | Kind::SshMarked | Kind::Ssh | Kind::Mail | Kind::Persist | Kind::Http => {
             done("answer")
         }
@@ -61,7 +61,7 @@ pub(super) fn expect(cell: Cell) -> Expected {
     };
     match cell.kind {
         // The second attempt meets the marker, the digest, the key, or nothing.
-        Kind::Db | Kind::Emit | Kind::Persist | Kind::Http => once,
+        Kind::Db | Kind::Emit | Kind::Sets | Kind::Persist | Kind::Http => once,
         Kind::SshMarked if acted => done("probe"),
         Kind::SshMarked => once,
         // The paused server wakes up with a response: it counts as a late response.

@@ -83,6 +83,11 @@ fn about(kind: Kind) -> (&'static str, &'static str) {
             "An event commits with the run; a flow with an event trigger takes it and counts. What is \
              counted is the receiver's effect.",
         ),
+        Kind::Sets => (
+            "`kv` sets and an `emit`",
+            "Two sets and an event that are one commit, together with their intents. What is counted is how \
+             often the entry was set.",
+        ),
         Kind::Persist => (
             "`persist`",
             "A value that is kept by reference, named by the digest of its bytes. Resources are counted.",

@@ -112,6 +112,13 @@ impl Places {
                 let row = home.query_opt(count, &[&entry]).await?;
                 row.map_or(0, |row| row.get(0))
             }
+            Kind::Sets => {
+                let entries = [format!("set/{id}"), format!("other/{id}")];
+                let count = "SELECT coalesce(max(version), 0) FROM kv WHERE entry = ANY ($1)
+                             HAVING count(*) = 2";
+                let row = home.query_opt(count, &[&entries.as_slice()]).await?;
+                row.map_or(0, |row| row.get(0))
+            }
             Kind::Persist => {
                 let count = "SELECT count(*) FROM resources s JOIN runs r ON r.id = s.run_id
                               WHERE r.key = convert_to($1, 'UTF8')";
