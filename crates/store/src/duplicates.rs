@@ -8,11 +8,13 @@
 //! the others are counted in one row that has no payload, so that a sender who knows a key cannot
 //! fill the disk.
 
+mod forget;
 mod held;
 mod list;
 mod statements;
 mod tally;
 
+pub use forget::forget;
 pub use held::{
     DecisionKind, DecisionView, HeldArrival, HeldDecision, HeldDelivery, decide, find_held, finish,
     reopen,
@@ -33,6 +35,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     held::DECIDE,
     held::FINISH,
     held::REOPEN,
+    forget::FORGET,
 ];
 
 /// What stopped a repeat.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use semel_store::{
-    ReadError, alerts, llm_answers, reconcile_passes, refused_deliveries, retention, schedules,
-    tallies, webhook_deliveries,
+    ReadError, alerts, duplicates, llm_answers, reconcile_passes, refused_deliveries, retention,
+    schedules, tallies, webhook_deliveries,
 };
 
 use super::service::{Pace, PassError, Service};
@@ -60,6 +61,14 @@ impl Retention {
         Ok(())
     }
 
+    async fn delete_duplicates(&self) -> Result<(), ReadError> {
+        let history = self.runtime.options.history;
+        while duplicates::forget(self.runtime.cell.every(), history).await? > 0 {
+            tokio::time::sleep(self.batch_pause).await;
+        }
+        Ok(())
+    }
+
     async fn delete_tallies(&self) -> Result<(), ReadError> {
         while tallies::forget(self.runtime.cell.home()).await? > 0 {
             tokio::time::sleep(self.batch_pause).await;
@@ -91,15 +100,35 @@ impl Service for Retention {
     }
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
-        retention::sweep(self.runtime.cell.every()).await?;
-        llm_answers::forget(self.runtime.cell.every()).await?;
-        alerts::forget(self.runtime.cell.home()).await?;
-        self.delete_deliveries().await?;
-        self.delete_ticks().await?;
-        self.delete_passes().await?;
-        self.delete_refused().await?;
-        self.delete_tallies().await?;
-        self.delete_keys().await?;
-        Ok(self.pace.interval)
+        let (cell, this) = (&self.runtime.cell, &*self);
+        let swept = async { retention::sweep(cell.every()).await.map(drop) };
+        let answers = async { llm_answers::forget(cell.every()).await.map(drop) };
+        let alerts = async { alerts::forget(cell.home()).await.map(drop) };
+        let tasks: [(&str, BoxFuture<'_, Result<(), ReadError>>); 10] = [
+            ("commands and bodies", Box::pin(swept)),
+            ("answers", Box::pin(answers)),
+            ("alerts", Box::pin(alerts)),
+            ("deliveries", Box::pin(this.delete_deliveries())),
+            ("ticks", Box::pin(this.delete_ticks())),
+            ("passes", Box::pin(this.delete_passes())),
+            ("refused", Box::pin(this.delete_refused())),
+            ("duplicates", Box::pin(this.delete_duplicates())),
+            ("tallies", Box::pin(this.delete_tallies())),
+            ("keys", Box::pin(this.delete_keys())),
+        ];
+        // One that fails leaves the others their turn.
+        let (mut failed, all) = (Vec::new(), tasks.len());
+        for (what, task) in tasks {
+            if let Err(error) = task.await {
+                self.metrics().service_failures.add_one(Self::NAME);
+                tracing::warn!(%error, what, "cannot delete what is past its time");
+                failed.push(error);
+            }
+        }
+        match failed.pop() {
+            // The database has trouble: the service rests.
+            Some(error) if failed.len() + 1 == all => Err(error.into()),
+            Some(_) | None => Ok(self.pace.interval),
+        }
     }
 }

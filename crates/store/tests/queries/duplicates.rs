@@ -106,3 +106,77 @@ async fn waiting_for_the_disk_opens_no_connection() -> Result<()> {
     assert_eq!((before, most), (1, 1), "one task writes for all");
     Ok(())
 }
+
+/// Duplicates of a namespace, as (number, how many seconds ago, verdict).
+async fn fill(world: &World, rows: &[(i32, f64, &str)]) -> Result<()> {
+    let client = world.connect().await?;
+    let text = "
+        WITH n AS (INSERT INTO namespaces (id, name) OVERRIDING SYSTEM VALUE VALUES (7001, 'repeated')
+                   ON CONFLICT DO NOTHING)
+        INSERT INTO duplicates (subject, stopped_by, fingerprint, namespace_id, run_id, verdict, count,
+                                first_at, last_at, minute)
+        SELECT md5($1::int4::text)::uuid, 'claim', md5('f')::uuid, 7001, md5('r')::uuid, $3, 1, t.at, t.at,
+               date_trunc('minute', t.at)
+          FROM (SELECT moment() - make_interval(secs => $2) AS at) AS t";
+    for (number, ago, verdict) in rows {
+        client.execute(text, &[number, ago, verdict]).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn pages_of_one_minute_have_each_duplicate_once() -> Result<()> {
+    let world = World::start().await?;
+    let day = 86_400.0;
+    fill(
+        &world,
+        &[
+            (1, day, "repeat"),
+            (2, day, "repeat"),
+            (3, day, "mismatch"),
+            (4, day, "repeat"),
+            (5, 2.0 * day, "repeat"),
+        ],
+    )
+    .await?;
+
+    let (mut seen, mut before) = (Vec::new(), None);
+    loop {
+        let cell = world.cell.every();
+        let page = duplicates::list(cell, 7001, before.as_ref(), 2, false).await?;
+        let Some(last) = page.last() else { break };
+        before = Some(last.position());
+        seen.extend(page.iter().map(|it| it.subject));
+    }
+
+    let mut each = seen.clone();
+    each.sort_unstable();
+    each.dedup();
+    assert_eq!((seen.len(), each.len()), (5, 5), "{seen:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn old_duplicates_are_forgotten_and_held_ones_stay() -> Result<()> {
+    let world = World::start().await?;
+    let day = 86_400.0;
+    fill(
+        &world,
+        &[
+            (1, 91.0 * day, "repeat"),
+            (2, 91.0 * day, "held"),
+            (3, 89.0 * day, "repeat"),
+        ],
+    )
+    .await?;
+    let history = semel_model::Span::from_secs(90 * 86_400);
+
+    let forgotten = duplicates::forget(world.cell.every(), history).await?;
+    let again = duplicates::forget(world.cell.every(), history).await?;
+
+    let left = duplicates::list(world.cell.every(), 7001, None, 10, false).await?;
+    let verdicts: Vec<&str> = left.iter().map(|it| it.verdict.as_str()).collect();
+    assert_eq!((forgotten, again), (1, 0));
+    assert_eq!(verdicts, ["repeat", "held"]);
+    Ok(())
+}
