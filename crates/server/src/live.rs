@@ -24,6 +24,9 @@ use crate::places::{Place, Places};
 /// How often a topic is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// The longest between two looks while they fail.
+const LOOK_REST_MAX: Duration = Duration::from_secs(30);
+
 /// How many topics are looked at for all who follow.
 const TOPICS_MAX: usize = 500;
 
@@ -148,14 +151,22 @@ impl Live {
 
     /// Looks at a topic until nobody follows it.
     async fn keep_looking(&self, followed: OwnTopic) {
+        let mut rest = LOOK_EVERY;
         loop {
-            // A look that fails changes nothing: the next one is a second away.
-            if let Ok(mark) = look(&self.cell, followed).await {
-                self.tell(followed, mark);
+            match look(&self.cell, followed).await {
+                Ok(mark) => {
+                    rest = LOOK_EVERY;
+                    self.tell(followed, mark);
+                }
+                // Pages stay as they are. A database that has trouble is asked more and more seldom.
+                Err(error) => {
+                    rest = (rest * 2).min(LOOK_REST_MAX);
+                    tracing::warn!(%error, ?rest, "cannot look whether a page of the console changed");
+                }
             }
             tokio::select! {
                 () = self.shutdown.cancelled() => return,
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(rest) => {}
             }
             let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
             let is_followed = topics
