@@ -156,6 +156,18 @@ async fn a_release_without_examples_is_told_what_to_write_and_what_init_writes_g
         hint.contains("order: { status: 200, json: {} }\n"),
         "{hint}"
     );
+    // Other examples are no other release, and prove it.
+    std::fs::write(&path, &text)?;
+    for command in [
+        ["flow", "push", "paid.flow.yaml"],
+        ["flow", "publish", "paid"],
+    ] {
+        let done = world.json(&command).await?;
+        ensure!(done["ok"] == true, "{done:#}");
+    }
+    let promoted = world.semel(&["flow", "promote", "paid"]).await?;
+    ensure!(promoted.status.success(), "{}", promoted.stderr);
+    ensure!(promoted.stdout.contains("paid r1 is live"));
     for command in [
         vec!["init", "first"],
         vec!["flow", "push", "first.flow.yaml"],

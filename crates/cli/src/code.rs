@@ -33,6 +33,8 @@ pub(crate) const RUN_FAILED: &str = "run-failed";
 pub(crate) const RECONCILE_FAILED: &str = "reconcile-failed";
 /// A rehearsal failed, or could not be played.
 pub(crate) const REHEARSAL_FAILED: &str = "rehearsal-failed";
+/// The same command promoted the release before, and another one is live now.
+pub(crate) const PROMOTED_BEFORE: &str = "promoted-before";
 /// A test message to where alerts go was not delivered.
 pub(crate) const ALERT_UNDELIVERED: &str = "alert-undelivered";
 /// Another process holds the key.
@@ -103,6 +105,7 @@ mod tests {
             RUN_IN_DOUBT,
             RUN_FAILED,
             REHEARSAL_FAILED,
+            PROMOTED_BEFORE,
             ALERT_UNDELIVERED,
             ONCE_HELD,
             ONCE_IN_DOUBT,

@@ -177,17 +177,23 @@ impl PauseCache {
     pub(crate) async fn refresh_from(&self, seen: i64) -> Result<(), ReadError> {
         let _loading = self.loading.lock().await;
         match self.current().version == seen {
-            true => self.reload().await,
+            true => self.reload_from(Some(seen)).await,
             false => Ok(()),
         }
     }
 
     async fn reload(&self) -> Result<(), ReadError> {
+        self.reload_from(None).await
+    }
+
+    /// Reads the set. A version that the database refused is given up also for a lower one: a database
+    /// that was restored goes back.
+    async fn reload_from(&self, refused: Option<i64>) -> Result<(), ReadError> {
         let (version, rows) = pauses::load(self.cell.home()).await?;
         let set = Arc::new(PauseSet::of(version, rows));
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         // Of two that read at once, the later one may come first.
-        if set.version >= current.version {
+        if set.version >= current.version || Some(current.version) == refused {
             *current = set;
         }
         Ok(())

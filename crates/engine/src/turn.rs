@@ -299,14 +299,19 @@ impl Turn {
         reason: StopReason,
         fault: Fault,
     ) -> Result<(), TurnError> {
-        if !self.state.stopped {
+        let stops = !self.state.stopped;
+        if stops {
             tracing::warn!(run.id = %self.run, key = %self.key, code = fault.code,
                 "run stopped until an operator acts: {}", fault.message);
-            self.runtime.metrics.runs_stopped.add_one();
-            self.tally(TallyKind::Stopped, 1);
             self.record(Event::Stopped { reason, fault })?;
         }
-        self.commit(STOPPED).await
+        self.commit(STOPPED).await?;
+        // A write that was refused is made by another turn, which counts it then.
+        if stops {
+            self.runtime.metrics.runs_stopped.add_one();
+            self.tally(TallyKind::Stopped, 1);
+        }
+        Ok(())
     }
 
     /// Where the connections of the run's release lead.

@@ -2,6 +2,7 @@
 
 mod behind_key;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -15,7 +16,8 @@ use semel_engine::event::describe;
 use semel_engine::{CancelError, ResumeError, Wish};
 use semel_model::event::GateWait;
 use semel_model::gate::{GateKind, GatePlace};
-use semel_model::{ClaimId, Event, FlowName, Key, RunId, Span};
+use semel_model::{ClaimId, EffectId, Event, FlowName, Key, RunId, Span};
+use semel_store::effects::EffectView;
 use semel_store::runs::{self, RunView};
 use semel_store::{
     ReadError, SlotCell, audit, child_runs, claims, effects, flows, gates, journal, waits,
@@ -131,13 +133,33 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
         gate: find_gate(&app, &run, &lines).await?,
         paused: pauses::of_run(&app, run.id).await?,
         waits_for_key: behind_key::find(&app, &run, &lines).await?,
-        effects: effects.iter().map(effect_routes::view).collect(),
+        effects: in_order(effects, &lines)
+            .iter()
+            .map(effect_routes::view)
+            .collect(),
         waits: waits.items.iter().map(wait_routes::view).collect(),
         child_runs: progress(cell, run.id).await?,
         acts: acts.into_iter().map(effect_routes::view_act).collect(),
         journal: lines.iter().map(view_line).collect(),
     };
     payloads::ok(&caller, detail)
+}
+
+/// The effects of a run as it came to them: those that commit together have one time.
+fn in_order(mut effects: Vec<EffectView>, lines: &[journal::JournalRow]) -> Vec<EffectView> {
+    let mut places: HashMap<EffectId, usize> = HashMap::new();
+    for event in lines
+        .iter()
+        .flat_map(|line| line.read().unwrap_or_default())
+    {
+        if let Event::Intended { effect, .. } = event {
+            let next = places.len();
+            places.entry(effect).or_insert(next);
+        }
+    }
+    let place = |effect: &EffectView| places.get(&effect.id).copied();
+    effects.sort_by_key(|effect| (effect.intended_at, place(effect)));
+    effects
 }
 
 /// The progress of the child runs of a run, by step.

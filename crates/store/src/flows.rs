@@ -58,10 +58,12 @@ const PUSH: &str = "
 const LOCK_FLOW: &str = "
     SELECT id FROM flows WHERE namespace_id = $1 AND name = $2 FOR UPDATE";
 
+/// A text that does the same is the same release: it gets its examples and comments.
 const PUBLISH: &str = "
     INSERT INTO releases (flow_id, number, digest, source)
     SELECT $1, coalesce(max(number), 0) + 1, $2, $3 FROM releases WHERE flow_id = $1
-        ON CONFLICT (flow_id, digest) DO NOTHING";
+        ON CONFLICT (flow_id, digest) DO UPDATE SET source = EXCLUDED.source
+     WHERE releases.source <> EXCLUDED.source";
 
 const FIND_DIGEST: &str = "SELECT number FROM releases WHERE flow_id = $1 AND digest = $2";
 

@@ -111,13 +111,13 @@ async fn execute_alone(
     cell: HomeCell<'_>,
     text: &str,
     values: &[&(dyn ToSql + Sync)],
-    act: &AuditEntry,
+    act: Option<&AuditEntry>,
 ) -> Result<bool, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
     tx.execute(ALONE, &[]).await?;
     let changed = tx.execute(text, values).await? > 0;
-    if changed {
+    if let Some(act) = act.filter(|_| changed) {
         audit::append(&tx, act).await?;
     }
     tx.commit().await?;
@@ -223,7 +223,7 @@ pub async fn set(
     } = secret;
     let values: [&(dyn ToSql + Sync); 7] =
         [namespace_id, name, version, data_key, sealed, &secs, &hosts];
-    execute_alone(cell, SET, &values, act).await
+    execute_alone(cell, SET, &values, Some(act)).await
 }
 
 /// Binds a secret to hosts; false where it was bound to them already, or there is none. The act is
@@ -236,12 +236,11 @@ pub async fn bind(
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &name, &hosts];
-    execute_alone(cell, BIND, &values, act).await
+    execute_alone(cell, BIND, &values, Some(act)).await
 }
 
 /// Keeps a version of a secret that was sealed anew.
 pub async fn reseal(cell: HomeCell<'_>, secret: &SecretRow) -> Result<(), ReadError> {
-    let client = cell.reader().await?;
     let SecretRow {
         namespace_id,
         name,
@@ -250,9 +249,8 @@ pub async fn reseal(cell: HomeCell<'_>, secret: &SecretRow) -> Result<(), ReadEr
         sealed,
         ..
     } = secret;
-    client
-        .execute(RESEAL, &[namespace_id, name, version, data_key, sealed])
-        .await?;
+    let values: [&(dyn ToSql + Sync); 5] = [namespace_id, name, version, data_key, sealed];
+    execute_alone(cell, RESEAL, &values, None).await?;
     Ok(())
 }
 
@@ -264,7 +262,7 @@ pub async fn delete(
     name: &str,
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
-    Ok(audit::execute(cell, DELETE, &[&namespace_id, &name], act).await? > 0)
+    execute_alone(cell, DELETE, &[&namespace_id, &name], Some(act)).await
 }
 
 /// The versions that are in use, of a namespace or of all; the latest of each name first.

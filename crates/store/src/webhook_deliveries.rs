@@ -36,7 +36,7 @@ const INSERT: &str = "
 
 /// A process that takes a delivery has it until its lease ends; then another may try. Lines that
 /// were never served come first, then the least recently served. What goes over a paused connection
-/// stays due, and its attempts are counted anew from the end of the pause.
+/// stays due, and the time for its attempts begins anew with the end of the pause.
 const TAKE: &str = "/* commits alone: webhook take */
     UPDATE webhook_deliveries o
        SET attempt = o.attempt + 1, due_at = moment() + make_interval(secs => $3),

@@ -88,13 +88,14 @@ impl Turn {
                 Some(before) => self.pending.restore_before(refused, before),
                 None => self.pending.restore(refused),
             }
-            if self.pending.is_empty() {
-                self.refused_by_pause = true;
-            } else {
+            if !self.pending.is_empty() {
                 let (due_at, stage) = (Some(self.runtime.clock.now()), Stage::Ready);
                 self.commit(LeaseChange::Return { due_at, stage }).await?;
             }
             self.refresh_pauses().await?;
+            // Where nothing new is known, the next take would be refused as well: the run rests.
+            let known = self.runtime.pauses.current().version();
+            self.refused_by_pause = known != self.pauses.version();
             Err(TurnError::PausesChanged)
         })
     }

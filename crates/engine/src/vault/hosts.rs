@@ -127,12 +127,12 @@ mod tests {
         let bound = vec!["api.example".to_owned()];
         let [here, there] = ["api.example".to_owned(), "evil.example".to_owned()];
 
-        assert_eq!(find_unbound(&bound, &[here.clone()]), None);
+        assert_eq!(find_unbound(&bound, std::slice::from_ref(&here)), None);
         assert_eq!(
             find_unbound(&bound, &[here, there.clone()]),
             Some("evil.example")
         );
-        assert_eq!(find_unbound(&[], &[there.clone()]), None);
+        assert_eq!(find_unbound(&[], std::slice::from_ref(&there)), None);
         assert_eq!(
             find_unbound(&["not a host".to_owned()], &[there]),
             Some("evil.example")

@@ -60,9 +60,7 @@ pub(super) fn as_expected(flow: &Flow, played: &Played, found: &mut Findings) {
 
 /// The example says that the run fails, and with which code.
 fn fails_as_expected(played: &Played, run: &StagedRun, code: &str, found: &mut Findings) {
-    let fault = run.fault.as_deref().unwrap_or_default();
-    let fault: Value = serde_json::from_str(fault).unwrap_or_default();
-    if run.state != RunState::Failed || fault["code"] != code {
+    if run.state != RunState::Failed || code_of(run) != code {
         let ends = match run.state {
             RunState::Succeeded => "it yields a result".to_owned(),
             RunState::Active
@@ -119,6 +117,11 @@ pub(super) fn as_before(flow: &Flow, plain: &Played, played: &Played, found: &mu
                 );
                 found.add("result-differs", None, message);
             }
+            let code = started(flow, plain).next().map(code_of);
+            if run.state == RunState::Failed && code != Some(code_of(run)) {
+                let message = format!("the run fails in another way: {}", fault_of(played, run));
+                found.add("run-ends-otherwise", None, message);
+            }
         }
         RunState::Active | RunState::InDoubt if !doubts.is_empty() => {}
         RunState::Active
@@ -133,6 +136,13 @@ pub(super) fn as_before(flow: &Flow, plain: &Played, played: &Played, found: &mu
             found.add("run-ends-otherwise", None, message);
         }
     }
+}
+
+/// The code of the fault that a run failed with.
+fn code_of(run: &StagedRun) -> Value {
+    let fault = run.fault.as_deref().unwrap_or_default();
+    let fault: Value = serde_json::from_str(fault).unwrap_or_default();
+    fault["code"].clone()
 }
 
 fn result_of(run: &StagedRun) -> Value {

@@ -101,7 +101,7 @@ const FORGET_GROUPS: &str = "
      WHERE (namespace_id, kind, flow, connection, step) IN (
            SELECT namespace_id, kind, flow, connection, step FROM alert_groups
             WHERE last_at < (SELECT moment()) - interval '30 days'
-              AND (quiet_until IS NULL OR quiet_until < moment())
+              AND (quiet_until IS NULL OR quiet_until < moment()) AND due_at IS NULL
             ORDER BY last_at LIMIT 5000 FOR UPDATE SKIP LOCKED)";
 
 /// Namespaces whose connection does not exist, or whose latest message of some group was not delivered.

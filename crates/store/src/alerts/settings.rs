@@ -6,13 +6,16 @@ use tokio_postgres::types::ToSql;
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 
-/// What failed over the former destination is due over this one.
+/// What failed over the former destination, or was not tried yet, is due over this one.
 const SET: &str = "
     WITH again AS (
         UPDATE alert_groups
            SET failures = 0,
                due_at = CASE WHEN waiting > 0 THEN coalesce(due_at, greatest(quiet_until, moment())) ELSE due_at END
-         WHERE namespace_id = $1 AND failures > 0)
+         WHERE namespace_id = $1 AND failures > 0),
+         waiting AS (
+        UPDATE alert_messages SET destination = $2, recipients = $3
+         WHERE namespace_id = $1 AND state = 'due')
     INSERT INTO alert_settings (namespace_id, connection, recipients, set_by) VALUES ($1, $2, $3, $4)
         ON CONFLICT (namespace_id) DO UPDATE
        SET connection = EXCLUDED.connection, recipients = EXCLUDED.recipients,

@@ -18,12 +18,14 @@ const TRIM: &str = "
        AND id NOT IN (SELECT id FROM rehearsals
                        WHERE namespace_id = $1 AND flow = $2
                        ORDER BY asked_at DESC LIMIT 50)
-       AND id NOT IN (SELECT DISTINCT ON (r.digest) r.id
-                        FROM rehearsals r
-                        JOIN releases l ON l.digest = r.digest
-                       WHERE r.namespace_id = $1 AND r.flow = $2 AND r.whole
-                         AND r.state IN ('passed', 'violated')
-                       ORDER BY r.digest, r.asked_at DESC)";
+       AND id NOT IN (SELECT id
+                        FROM (SELECT DISTINCT ON (r.digest, r.facts) r.id, r.asked_at
+                                FROM rehearsals r
+                                JOIN releases l ON l.digest = r.digest
+                               WHERE r.namespace_id = $1 AND r.flow = $2 AND r.whole
+                                 AND r.state IN ('passed', 'violated')
+                               ORDER BY r.digest, r.facts, r.asked_at DESC) AS proofs
+                       ORDER BY asked_at DESC LIMIT 200)";
 
 const ADVANCE: &str = "
     UPDATE rehearsals

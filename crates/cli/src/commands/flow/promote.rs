@@ -1,6 +1,5 @@
 //! `semel flow promote`: which release new runs start on.
 
-use jiff::Timestamp;
 use semel_api::types::{AskRehearsal, FlowDetail, Promote};
 use semel_api::{Client, Code};
 use semel_model::FlowName;
@@ -60,10 +59,15 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
             let key = format!("{key}-rehearsed");
             client.promote_flow(flow, &promote, &key).await?.body
         }
-        // The answer to an earlier promotion, and another release went live since: this is another command.
+        // The answer to an earlier promotion, and another release went live since.
         Ok(earlier) if earlier.replayed && !is_live(&client, flow, release).await? => {
-            let key = format!("{key}-{}", Timestamp::now().as_millisecond());
-            client.promote_flow(flow, &promote, &key).await?.body
+            let message = format!(
+                "the same command promoted r{release} before, and another release is live now"
+            );
+            return Err(
+                Problem::new(Outcome::Conflict, code::PROMOTED_BEFORE, message)
+                    .hint("to promote it again, pass --idempotency-key with a key of your own"),
+            );
         }
         promoted => promoted?.body,
     };
