@@ -56,7 +56,7 @@ macro_rules! page {
 }
 
 /// The page of each code.
-pub(crate) const PAGES: [(&str, &str); 21] = [
+pub(crate) const PAGES: [(&str, &str); 22] = [
     page!("usage"),
     page!("local"),
     page!("config"),
@@ -73,6 +73,7 @@ pub(crate) const PAGES: [(&str, &str); 21] = [
     page!("run-failed"),
     page!("reconcile-failed"),
     page!("rehearsal-failed"),
+    page!("promoted-before"),
     page!("alert-undelivered"),
     page!("once-held"),
     page!("once-in-doubt"),

@@ -80,6 +80,7 @@ pub(crate) async fn play(
         setting,
         process,
         paused: Vec::new(),
+        died: 0,
         cases,
         progress,
     };
@@ -142,6 +143,8 @@ struct Play<'a> {
     setting: &'a Setting,
     process: Process,
     paused: Vec<Process>,
+    /// How many deliveries died in processes that are gone.
+    died: usize,
     cases: Vec<Case>,
     progress: &'a (dyn Fn(usize) + Sync),
 }
@@ -206,7 +209,7 @@ impl Play<'_> {
         let processes = || std::iter::once(&self.process).chain(&self.paused);
         let died = |process: &Process| process.stage().count_held_deliveries();
         let died: usize = processes().map(died).sum();
-        on_their_way <= died && processes().all(Process::is_at_rest)
+        on_their_way <= self.died + died && processes().all(Process::is_at_rest)
     }
 
     async fn have_people_answer(&self) -> Result<bool, RehearseError> {
@@ -250,6 +253,13 @@ impl Play<'_> {
         outlast.await??;
         let next = start(self.setting).await?;
         self.paused.push(std::mem::replace(&mut self.process, next));
+        // Only a late answer comes back to a process that was taken over from. The others would keep
+        // their connections to the database.
+        if !self.cases.iter().any(|case| case.stage.log().late_waiting) {
+            let died = |process: &Process| process.stage().count_held_deliveries();
+            self.died += self.paused.iter().map(died).sum::<usize>();
+            self.paused.clear();
+        }
         for case in &self.cases {
             // Its sender got no answer, so it sends again.
             if std::mem::take(&mut case.stage.log().delivery_died) {

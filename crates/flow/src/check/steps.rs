@@ -38,6 +38,26 @@ impl<'t> Check<'_, 't, '_> {
         if !outline.steps.is_empty() || outline.flow.has("steps") {
             self.undo_without_policy();
         }
+        self.examples_differ();
+    }
+
+    fn examples_differ(&mut self) {
+        let mut known: HashSet<&str> = HashSet::new();
+        for example in self.outline.flow.maps("examples") {
+            let Some(name) = example.text("name") else {
+                continue;
+            };
+            if !known.insert(name) {
+                let message = format!("there is already an example `{name}`");
+                let help = "give every example its own name: a rehearsal names its cases by it";
+                self.add(
+                    Code::ExampleDuplicate,
+                    example.value_span("name"),
+                    &message,
+                    help,
+                );
+            }
+        }
     }
 
     fn step(&mut self, step: &StepInfo<'t>, kind: &'static StepKind) {

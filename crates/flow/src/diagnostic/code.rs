@@ -76,6 +76,8 @@ codes! {
     StepUnknown "step-unknown" Error;
     /// Two steps of one name.
     StepDuplicate "step-duplicate" Error;
+    /// Two examples of one name.
+    ExampleDuplicate "example-duplicate" Error;
     /// A wait for a callback that does not exist.
     WaitUnknown "wait-unknown" Error;
     /// A key that is the same for every delivery.
