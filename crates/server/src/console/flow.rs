@@ -222,6 +222,10 @@ fn parts(
         let all = Markup::text("Draw every step").link(&words::address("", &asked));
         picture.push(Markup::join([Markup::text(help), all]).within("p", "help"));
     }
+    if !graph.counts.is_empty() {
+        let help = "The numbers are attempts of the last 24 hours: ● done, ■ failed, ◆ in doubt. They are approximate.";
+        picture.push(Markup::text(help).within("p", "help"));
+    }
     picture.push(texts::steps(&examined.chart, &graph.counts));
     let mut parts = vec![section("graph", "Steps", &Markup::join(picture))];
     let starts = texts::starts(&examined.inventory);

@@ -35,6 +35,11 @@ impl StepCounts {
         Self(counts)
     }
 
+    /// Whether nothing was counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Those of a step: zero where nothing was counted.
     pub(crate) fn of(&self, step: &str) -> StepCount {
         self.0.get(step).copied().unwrap_or_default()
