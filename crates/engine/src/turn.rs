@@ -127,8 +127,8 @@ pub struct Turn {
     lease_over: bool,
     /// Whether something else changed the run before its last write.
     overtaken: bool,
-    /// Whether its last write was refused because something was paused or resumed, and nothing was left to
-    /// write: no fault of the run.
+    /// Whether its last write was refused because of pauses that this process knows of now: no fault of
+    /// the run.
     refused_by_pause: bool,
     /// What was paused when the turn last decided.
     pauses: Arc<PauseSet>,

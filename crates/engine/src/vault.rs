@@ -16,7 +16,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use semel_model::host::HostPattern;
 use semel_model::{SecretText, Span};
 use semel_steps::Destination;
 use semel_store::audit::AuditEntry;
@@ -74,7 +73,7 @@ struct Opened {
     version: i32,
     text: SecretText,
     retires_at: Option<Timestamp>,
-    hosts: Vec<HostPattern>,
+    hosts: Vec<String>,
 }
 
 /// A secret's name and version, which people may see.
@@ -130,7 +129,7 @@ impl Vault {
                 version: row.version,
                 text,
                 retires_at: row.retires_at,
-                hosts: hosts::read(&row.hosts),
+                hosts: row.hosts,
             };
             let name = (row.namespace_id, row.name);
             held.secrets.entry(name).or_default().push(opened);
@@ -337,12 +336,11 @@ impl Held {
     fn link(&self, row: connections::ConnectionRow) -> Destination {
         let mut named = BTreeMap::new();
         let mut version = row.version << 32;
-        let hosts = hosts::of_connection(&row.connection);
         for name in row.connection.secrets() {
             let versions = self.secrets.get(&(row.namespace_id, name.to_owned()));
             let latest = versions.and_then(|versions| versions.first());
             // One that is bound to other hosts is missing here.
-            if let Some(latest) = latest.filter(|it| hosts::allows(&it.hosts, &hosts)) {
+            if let Some(latest) = latest.filter(|it| hosts::may_send(&it.hosts, &row.connection)) {
                 version += i64::from(latest.version);
                 named.insert(name.to_owned(), latest.text.clone());
             }

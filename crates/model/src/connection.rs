@@ -340,6 +340,19 @@ impl Connection {
 }
 
 impl HttpAuth {
+    /// Where its tokens are fetched, where it has some.
+    #[must_use]
+    pub fn token_url(&self) -> Option<&str> {
+        match self {
+            Self::Oauth2 { token_url, .. } => Some(token_url),
+            Self::None
+            | Self::Bearer { .. }
+            | Self::Basic { .. }
+            | Self::Header { .. }
+            | Self::Mtls { .. } => None,
+        }
+    }
+
     /// The name of its secret.
     #[must_use]
     pub fn secret(&self) -> Option<&str> {

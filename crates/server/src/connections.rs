@@ -73,9 +73,9 @@ pub(crate) async fn put(
         let by = asking.acting(&actor);
         let (engine, wanted) = (&shared.engine, &put.connection);
         let checking = engine.check_secret_hosts(asking.namespace_id, name.as_str(), wanted);
-        let unbound = checking.await?;
-        if !unbound.is_empty() && !asking.may(Right::Secret) {
-            return Err(cannot_lead_anywhere(&asking, &unbound));
+        let in_question = checking.await?;
+        if !in_question.is_empty() && !asking.may(Right::Secret) {
+            return Err(lacks_secret_right(&asking, &in_question));
         }
         let (version, kept) = match put.replace {
             true => engine.replace_connection(by, name.as_str(), wanted).await?,
@@ -100,12 +100,12 @@ pub(crate) async fn put(
     .await
 }
 
-/// Who stores a connection decides where an unbound secret goes.
-fn cannot_lead_anywhere(caller: &Caller, unbound: &[String]) -> ApiError {
+/// Who stores a connection decides where its secrets go, and who can read them on the way.
+fn lacks_secret_right(caller: &Caller, secrets: &[String]) -> ApiError {
     let detail = format!(
         "{} does not have the right `secret`, which is needed for these secrets: {}. They are not set or may go to any host, are used in another way than so far, or would be sent unencrypted",
         caller.in_words(),
-        unbound.join(", ")
+        secrets.join(", ")
     );
     ApiError::new(Code::RightMissing, detail).with_hint(
         "Ask a holder of the right `secret` to run `semel secret set NAME --host HOST`, or use a token that has that right."

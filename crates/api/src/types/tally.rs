@@ -21,12 +21,8 @@ pub struct TallyFilter {
     #[schema(value_type = Option<schema::Span>)]
     pub last: Option<Span>,
     /// Attempts at effects by step, of the flow that is named, in place of everything by flow.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub steps: bool,
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 /// How much of what happened. Servers add what they counted every few seconds, and one that is killed

@@ -28,7 +28,7 @@ impl FlowCounts {
         }
         match self.steps.get_mut(step) {
             Some(counts) => counts,
-            None => &mut self.whole,
+            None => unreachable!("it was put in just now"),
         }
     }
 }

@@ -30,47 +30,12 @@ impl Retention {
         }
     }
 
-    async fn delete_deliveries(&self) -> Result<(), ReadError> {
-        while webhook_deliveries::forget(self.runtime.cell.every()).await? > 0 {
-            tokio::time::sleep(self.batch_pause).await;
-        }
-        Ok(())
-    }
-
-    async fn delete_ticks(&self) -> Result<(), ReadError> {
-        let history = self.runtime.options.history;
-        while schedules::forget(self.runtime.cell.every(), history).await? > 0 {
-            tokio::time::sleep(self.batch_pause).await;
-        }
-        Ok(())
-    }
-
-    async fn delete_passes(&self) -> Result<(), ReadError> {
-        let history = self.runtime.options.history;
-        while reconcile_passes::forget(self.runtime.cell.every(), history).await? > 0 {
-            tokio::time::sleep(self.batch_pause).await;
-        }
-        Ok(())
-    }
-
-    async fn delete_refused(&self) -> Result<(), ReadError> {
-        let history = self.runtime.options.history;
-        while refused_deliveries::forget(self.runtime.cell.every(), history).await? > 0 {
-            tokio::time::sleep(self.batch_pause).await;
-        }
-        Ok(())
-    }
-
-    async fn delete_duplicates(&self) -> Result<(), ReadError> {
-        let history = self.runtime.options.history;
-        while duplicates::forget(self.runtime.cell.every(), history).await? > 0 {
-            tokio::time::sleep(self.batch_pause).await;
-        }
-        Ok(())
-    }
-
-    async fn delete_tallies(&self) -> Result<(), ReadError> {
-        while tallies::forget(self.runtime.cell.home()).await? > 0 {
+    /// Deletes batch after batch, until one finds nothing.
+    async fn delete_all<F>(&self, mut batch: impl FnMut() -> F + Send) -> Result<(), ReadError>
+    where
+        F: Future<Output = Result<u64, ReadError>> + Send,
+    {
+        while batch().await? > 0 {
             tokio::time::sleep(self.batch_pause).await;
         }
         Ok(())
@@ -104,16 +69,23 @@ impl Service for Retention {
         let swept = async { retention::sweep(cell.every()).await.map(drop) };
         let answers = async { llm_answers::forget(cell.every()).await.map(drop) };
         let alerts = async { alerts::forget(cell.home()).await.map(drop) };
+        let history = self.runtime.options.history;
+        let deliveries = this.delete_all(|| webhook_deliveries::forget(cell.every()));
+        let ticks = this.delete_all(|| schedules::forget(cell.every(), history));
+        let passes = this.delete_all(|| reconcile_passes::forget(cell.every(), history));
+        let refused = this.delete_all(|| refused_deliveries::forget(cell.every(), history));
+        let repeats = this.delete_all(|| duplicates::forget(cell.every(), history));
+        let tallies = this.delete_all(|| tallies::forget(cell.home()));
         let tasks: [(&str, BoxFuture<'_, Result<(), ReadError>>); 10] = [
             ("commands and bodies", Box::pin(swept)),
             ("answers", Box::pin(answers)),
             ("alerts", Box::pin(alerts)),
-            ("deliveries", Box::pin(this.delete_deliveries())),
-            ("ticks", Box::pin(this.delete_ticks())),
-            ("passes", Box::pin(this.delete_passes())),
-            ("refused", Box::pin(this.delete_refused())),
-            ("duplicates", Box::pin(this.delete_duplicates())),
-            ("tallies", Box::pin(this.delete_tallies())),
+            ("deliveries", Box::pin(deliveries)),
+            ("ticks", Box::pin(ticks)),
+            ("passes", Box::pin(passes)),
+            ("refused", Box::pin(refused)),
+            ("duplicates", Box::pin(repeats)),
+            ("tallies", Box::pin(tallies)),
             ("keys", Box::pin(this.delete_keys())),
         ];
         // One that fails leaves the others their turn.

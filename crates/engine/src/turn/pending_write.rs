@@ -13,7 +13,6 @@ use semel_store::outbox::Emitted;
 mod coalesce;
 mod points;
 mod restore;
-
 mod transition;
 
 pub(super) use coalesce::BeforeChanges;

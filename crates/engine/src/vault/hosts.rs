@@ -3,7 +3,7 @@
 use std::mem::discriminant;
 
 use semel_model::Connection;
-use semel_model::connection::{HttpAuth, HttpTarget, Target, Tls};
+use semel_model::connection::{Target, Tls};
 use semel_model::host::HostPattern;
 use url::Url;
 
@@ -11,7 +11,11 @@ use url::Url;
 /// is one that no secret is bound to.
 pub(crate) fn of_connection(connection: &Connection) -> Vec<String> {
     match &connection.to {
-        Target::Http(http) => of_http(http),
+        // The secret goes to where tokens are fetched, and the token to the destination.
+        Target::Http(http) => {
+            let addresses = std::iter::once(http.base_url.as_str()).chain(http.auth.token_url());
+            addresses.map(host_of).collect()
+        }
         Target::Slack(slack) => vec![host_of(&slack.base_url)],
         Target::Llm(llm) => vec![host_of(&llm.base_url)],
         Target::Webhook(webhook) => vec![host_of(&webhook.url)],
@@ -19,20 +23,6 @@ pub(crate) fn of_connection(connection: &Connection) -> Vec<String> {
         Target::Smtp(smtp) => vec![smtp.host.clone()],
         Target::Ssh(ssh) => vec![ssh.host.clone()],
     }
-}
-
-fn of_http(http: &HttpTarget) -> Vec<String> {
-    let mut hosts = vec![host_of(&http.base_url)];
-    match &http.auth {
-        // The secret goes to where tokens are fetched, and the token to the destination.
-        HttpAuth::Oauth2 { token_url, .. } => hosts.push(host_of(token_url)),
-        HttpAuth::None
-        | HttpAuth::Bearer { .. }
-        | HttpAuth::Basic { .. }
-        | HttpAuth::Header { .. }
-        | HttpAuth::Mtls { .. } => {}
-    }
-    hosts
 }
 
 fn host_of(address: &str) -> String {
@@ -58,15 +48,7 @@ pub(crate) fn is_encrypted(connection: &Connection) -> bool {
     let is_https = |address: &str| address.starts_with("https://");
     match &connection.to {
         Target::Http(http) => {
-            let tokens = match &http.auth {
-                HttpAuth::Oauth2 { token_url, .. } => is_https(token_url),
-                HttpAuth::None
-                | HttpAuth::Bearer { .. }
-                | HttpAuth::Basic { .. }
-                | HttpAuth::Header { .. }
-                | HttpAuth::Mtls { .. } => true,
-            };
-            is_https(&http.base_url) && tokens
+            is_https(&http.base_url) && http.auth.token_url().is_none_or(is_https)
         }
         Target::Slack(slack) => is_https(&slack.base_url),
         Target::Llm(llm) => is_https(&llm.base_url),
@@ -77,31 +59,22 @@ pub(crate) fn is_encrypted(connection: &Connection) -> bool {
     }
 }
 
-/// Hosts as they are stored. One that cannot be read matches nothing, and the secret stays bound.
-pub(super) fn read(stored: &[String]) -> Vec<HostPattern> {
-    let read: Vec<HostPattern> = stored.iter().filter_map(|host| host.parse().ok()).collect();
-    match (read.is_empty(), stored.is_empty()) {
-        (true, false) => "unreadable.invalid".parse().into_iter().collect(),
-        _ => read,
-    }
-}
-
-/// Whether a secret that is bound to these may go to all of those hosts.
-pub(super) fn allows(bound: &[HostPattern], hosts: &[String]) -> bool {
-    let fits = |host: &String| bound.iter().any(|pattern| pattern.matches(host));
-    bound.is_empty() || hosts.iter().all(fits)
-}
-
 /// Whether a secret that is bound to these hosts is sent over a connection.
-pub fn may_send(stored: &[String], connection: &Connection) -> bool {
-    find_unbound(stored, &of_connection(connection)).is_none()
+pub fn may_send(bound: &[String], connection: &Connection) -> bool {
+    find_unbound(bound, &of_connection(connection)).is_none()
 }
 
-/// The first of the hosts that a secret is not bound to, where it is bound.
-pub(crate) fn find_unbound<'a>(stored: &[String], hosts: &'a [String]) -> Option<&'a str> {
-    let bound = read(stored);
-    let is_foreign = |host: &&String| !allows(&bound, std::slice::from_ref(*host));
-    hosts.iter().find(is_foreign).map(String::as_str)
+/// The first of the hosts that a secret is not bound to, where it is bound. A bound host that cannot be
+/// read is none of them.
+pub(crate) fn find_unbound<'a>(bound: &[String], hosts: &'a [String]) -> Option<&'a str> {
+    if bound.is_empty() {
+        return None;
+    }
+    let patterns = bound.iter().filter_map(|host| host.parse().ok());
+    let patterns: Vec<HostPattern> = patterns.collect();
+    let fits = |host: &&String| patterns.iter().any(|pattern| pattern.matches(host));
+    let unbound = hosts.iter().find(|host| !fits(host));
+    unbound.map(String::as_str)
 }
 
 #[cfg(test)]

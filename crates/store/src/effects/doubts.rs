@@ -81,10 +81,10 @@ pub async fn list_doubts_of_step(
     cell: EveryCell<'_>,
     namespace_id: i32,
     (flow, step): (&str, &str),
-    choice: DoubtFilter<'_>,
+    filter: DoubtFilter<'_>,
     limit: i64,
 ) -> Result<Vec<(EffectView, i32)>, ReadError> {
-    let DoubtFilter { releases, seen } = choice;
+    let DoubtFilter { releases, seen } = filter;
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &flow, &step, &limit];
     let text = match (&releases, &seen) {
         (None, None) => OF_STEP,

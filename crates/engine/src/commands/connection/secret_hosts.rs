@@ -27,7 +27,13 @@ impl Runtime {
         validate(connection).map_err(ConnectionError::Invalid)?;
         let hosts = hosts::of_connection(connection);
         let known = self.vault.list(namespace_id).await?;
-        let mut unbound = Vec::new();
+        let stored = connections::list(self.cell.home(), namespace_id).await?;
+        let is_kept = |secret: &str, known: &ConnectionRow| {
+            known.name == name
+                && known.connection.to == connection.to
+                && known.connection.secrets().contains(&secret)
+        };
+        let mut in_question = Vec::new();
         for secret in connection.secrets() {
             let bound = known.iter().find(|view| view.name == secret);
             let bound = bound.map_or(&[][..], |view| &view.hosts);
@@ -37,18 +43,6 @@ impl Runtime {
                     host: host.to_owned(),
                 });
             }
-            if bound.is_empty() {
-                unbound.push(secret.to_owned());
-            }
-        }
-        let is_kept = |secret: &str, known: &ConnectionRow| {
-            known.name == name
-                && known.connection.to == connection.to
-                && known.connection.secrets().contains(&secret)
-        };
-        let stored = connections::list(self.cell.home(), namespace_id).await?;
-        let mut in_question = Vec::new();
-        for secret in connection.secrets() {
             if stored.iter().any(|known| is_kept(secret, known)) {
                 continue;
             }
@@ -58,8 +52,7 @@ impl Runtime {
                 .peekable();
             let is_new_way =
                 users.peek().is_some() && !users.any(|known| hosts::is_same_way(known, connection));
-            let is_unbound = unbound.iter().any(|it| it == secret);
-            if is_unbound || is_new_way || !hosts::is_encrypted(connection) {
+            if bound.is_empty() || is_new_way || !hosts::is_encrypted(connection) {
                 in_question.push(secret.to_owned());
             }
         }

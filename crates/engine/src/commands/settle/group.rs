@@ -82,15 +82,15 @@ impl Runtime {
             Some(connection) => Some(self.releases_over(namespace_id, named, connection).await?),
         };
         // Chosen before they are counted: others take no place.
-        let choice = DoubtFilter {
+        let filter = DoubtFilter {
             releases: releases.as_deref(),
             seen: group.seen.as_deref(),
         };
         // The database keeps no such text, so that nothing has seen it.
-        let mut found = match choice.seen.is_some_and(|seen| seen.contains('\0')) {
+        let mut found = match filter.seen.is_some_and(|seen| seen.contains('\0')) {
             true => Vec::new(),
             false => {
-                let found = effects::list_doubts_of_step(cell, namespace_id, named, choice, limit);
+                let found = effects::list_doubts_of_step(cell, namespace_id, named, filter, limit);
                 found.await?
             }
         };
