@@ -17,6 +17,7 @@ async fn an_act_that_cannot_be_recorded_is_not_done() -> Result<()> {
     let allow = "ALTER TABLE audit DROP CONSTRAINT none";
 
     for (number, (action, method, path, body)) in stage.acts("a reason").into_iter().enumerate() {
+        stage.rest().await?;
         client.batch_execute(refuse).await?;
         let (before, recorded) = (stage.state().await?, stage.recorded(action).await?);
         let refused = stage
@@ -45,6 +46,7 @@ async fn an_act_that_cannot_be_recorded_is_not_done() -> Result<()> {
 #[tokio::test]
 async fn a_reason_that_cannot_be_recorded_is_refused_before_anything_is_done() -> Result<()> {
     let stage = stage().await?;
+    stage.rest().await?;
     let before = stage.state().await?;
 
     for reason in ["a\u{0}b".to_owned(), "x".repeat(2_001), " ".to_owned()] {

@@ -322,6 +322,18 @@ impl Stage {
         Ok(answer.status.as_u16())
     }
 
+    /// Waits until no worker holds or may take a run: what an act set in motion moves on by
+    /// itself after its answer.
+    pub(super) async fn rest(&self) -> Result<()> {
+        let moving = "SELECT count(*) FROM queue WHERE holder IS NOT NULL OR due_at <= now()";
+        let client = self.world.database.connect().await?;
+        crate::world::soon(async || {
+            let moving: i64 = client.query_one(moving, &[]).await?.get(0);
+            Ok((moving == 0).then_some(()))
+        })
+        .await
+    }
+
     pub(super) async fn state(&self) -> Result<String> {
         let client = self.world.database.connect().await?;
         Ok(client.query_one(STATE, &[]).await?.get(0))
