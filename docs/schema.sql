@@ -190,6 +190,8 @@ CREATE TABLE group_roles (
     group_name text NOT NULL,
     -- The role.
     role text NOT NULL,
+    -- What they may do besides: rights that are given one by one.
+    rights text[] NOT NULL DEFAULT '{}'::text[],
     -- When the group got this role.
     changed_at timestamp with time zone NOT NULL DEFAULT moment(),
 
@@ -1023,6 +1025,7 @@ CREATE TABLE stale_deliveries (
 );
 CREATE INDEX stale_deliveries_by_age ON stale_deliveries USING btree (namespace_id, minute, gate_id);
 CREATE INDEX stale_deliveries_by_expiry ON stale_deliveries USING btree (expires_at);
+CREATE INDEX stale_deliveries_by_key ON stale_deliveries USING btree (namespace_id, key);
 CREATE INDEX stale_deliveries_by_newest ON stale_deliveries USING btree (newest_claim);
 
 -- Events that committed with their run and are not dispatched yet. A row is removed when each receiver has a delivery.
@@ -1785,7 +1788,7 @@ CREATE TABLE run_jobs (
     flow text NOT NULL,
     -- What is done to its runs.
     verb text NOT NULL,
-    -- running: runs are left; done: every run has an outcome.
+    -- running: runs are left; done: every run has an outcome; stopped: an operator stopped it, and what is left is left alone.
     state text NOT NULL DEFAULT 'running'::text,
     -- The digest of the plan that the operator was shown.
     digest text NOT NULL,
@@ -1799,7 +1802,7 @@ CREATE TABLE run_jobs (
     due_at timestamp with time zone NOT NULL,
 
     CONSTRAINT run_jobs_pkey PRIMARY KEY (id),
-    CONSTRAINT run_jobs_state_check CHECK ((state = ANY (ARRAY['running'::text, 'done'::text]))),
+    CONSTRAINT run_jobs_state_check CHECK ((state = ANY (ARRAY['running'::text, 'done'::text, 'stopped'::text]))),
     CONSTRAINT run_jobs_verb_check CHECK ((verb = ANY (ARRAY['cancel'::text, 'resume'::text])))
 );
 CREATE INDEX run_jobs_by_age ON run_jobs USING btree (namespace_id, created_at);

@@ -137,6 +137,7 @@ CREATE TABLE group_roles (
     namespace_id integer NOT NULL REFERENCES namespaces,
     group_name   text NOT NULL,
     role         text NOT NULL CHECK (role IN ('observer', 'viewer', 'operator', 'approver', 'editor', 'admin', 'worker')),
+    rights       text[] NOT NULL DEFAULT '{}',
     changed_at   timestamptz NOT NULL DEFAULT moment(),
     PRIMARY KEY (namespace_id, group_name)
 );
@@ -144,6 +145,7 @@ COMMENT ON TABLE group_roles IS 'Which role the members of a group have who sign
 COMMENT ON COLUMN group_roles.namespace_id IS 'The namespace that they have it in.';
 COMMENT ON COLUMN group_roles.group_name IS 'The group, as the identity provider calls it.';
 COMMENT ON COLUMN group_roles.role IS 'The role.';
+COMMENT ON COLUMN group_roles.rights IS 'What they may do besides: rights that are given one by one.';
 COMMENT ON COLUMN group_roles.changed_at IS 'When the group got this role.';
 CREATE INDEX group_roles_by_group ON group_roles (group_name);
 
@@ -924,6 +926,7 @@ COMMENT ON COLUMN stale_deliveries.minute IS 'The minute in which it last came: 
 COMMENT ON COLUMN stale_deliveries.expires_at IS 'When it expires.';
 CREATE INDEX stale_deliveries_by_expiry ON stale_deliveries (expires_at);
 CREATE INDEX stale_deliveries_by_newest ON stale_deliveries (newest_claim);
+CREATE INDEX stale_deliveries_by_key ON stale_deliveries (namespace_id, key);
 CREATE INDEX stale_deliveries_by_age ON stale_deliveries (namespace_id, minute, gate_id);
 
 -- -------------------------------------------------------------------------- Events on their way out
@@ -1627,7 +1630,7 @@ CREATE TABLE run_jobs (
     namespace_id integer NOT NULL,
     flow         text NOT NULL,
     verb         text NOT NULL CHECK (verb IN ('cancel', 'resume')),
-    state        text NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'done')),
+    state        text NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'done', 'stopped')),
     digest       text NOT NULL,
     actor        text NOT NULL,
     reason       text NOT NULL,
@@ -1639,7 +1642,7 @@ COMMENT ON COLUMN run_jobs.id IS 'The job.';
 COMMENT ON COLUMN run_jobs.namespace_id IS 'The namespace of its runs.';
 COMMENT ON COLUMN run_jobs.flow IS 'The flow of its runs.';
 COMMENT ON COLUMN run_jobs.verb IS 'What is done to its runs.';
-COMMENT ON COLUMN run_jobs.state IS 'running: runs are left; done: every run has an outcome.';
+COMMENT ON COLUMN run_jobs.state IS 'running: runs are left; done: every run has an outcome; stopped: an operator stopped it, and what is left is left alone.';
 COMMENT ON COLUMN run_jobs.digest IS 'The digest of the plan that the operator was shown.';
 COMMENT ON COLUMN run_jobs.actor IS 'Who made it.';
 COMMENT ON COLUMN run_jobs.reason IS 'The operator''s reason.';

@@ -91,11 +91,13 @@ pub use run::{
     AtGate, BehindKey, Cancel, Cancelled, DropKey, Dropped, JournalEvent, JournalLine, KeyInfo,
     Resume, Resumed, Run, RunDetail, RunFilter, StartRun, Started,
 };
-pub use run_job::{AskRunJob, RefusedRun, RunJob, RunJobPlan, RunJobStateCount, RunJobVerb};
+pub use run_job::{
+    AskRunJob, RefusedRun, RunJob, RunJobPlan, RunJobStateCount, RunJobVerb, StopRunJob,
+};
 pub use run_status::{RunStatus, RunStatusError};
 pub use schedule::{
     FireSchedule, FiredSchedule, Instant, InstantFilter, PauseSchedule, PausedSchedule, Schedule,
-    Tick, TickFilter, TickVerdict,
+    ScheduleDetail, Tick, TickFilter, TickVerdict,
 };
 pub use search::{ForgottenSearch, KeptSearch, SaveSearch, SavedSearch, SearchScope};
 pub use secret::{DeletedSecret, Rotated, Secret, SecretSet, SetSecret};

@@ -37,6 +37,16 @@ impl Caller {
         }
     }
 
+    /// Where the server listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The cookie of the sign-in.
+    pub(crate) fn cookie(&self) -> &str {
+        &self.cookie
+    }
+
     /// Signs in to the console, as the page does that `semel open` opens.
     pub(crate) async fn sign_in(&mut self) -> Result<()> {
         let made = self

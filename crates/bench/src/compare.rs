@@ -15,6 +15,7 @@ use anyhow::{Context, Result, ensure};
 use semel_testkit::{Cluster, Peer, Program};
 use serde::Serialize;
 
+use crate::consoles::Consoles;
 use crate::goal::Goal;
 use crate::ground::{self, Semel};
 use crate::interval::Interval;
@@ -45,6 +46,9 @@ pub(crate) struct Comparison {
     /// How long one slice lasts, in seconds.
     #[arg(long, default_value_t = 4.0)]
     slice: f64,
+    /// So many consoles are open at B, and none at A: with the same build twice, what they cost.
+    #[arg(long, default_value_t = 0)]
+    consoles: usize,
     /// Where to write everything as JSON.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -154,6 +158,7 @@ pub(crate) async fn run(comparison: &Comparison) -> Result<bool> {
         meters: &meters,
         slice: Duration::from_secs_f64(comparison.slice),
     };
+    let mut consoles = Consoles::open(&builds[1].semel, comparison.consoles).await?;
     let is_wanted = |goal: &Goal| comparison.only.is_empty() || comparison.only.contains(goal);
     let mut lines = Vec::new();
     for work in Work::ALL {
@@ -162,6 +167,7 @@ pub(crate) async fn run(comparison: &Comparison) -> Result<bool> {
         }
     }
     ensure!(!lines.is_empty(), "none of the goals can be compared");
+    consoles.must_be_open()?;
     print(&lines);
     if let Some(path) = &comparison.out {
         let text = serde_json::to_string_pretty(&lines)?;

@@ -168,6 +168,16 @@ impl Semel {
         api.publish("calls", &calls).await
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The token that opens all of it.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
     /// Where deliveries go.
     pub(crate) fn hook(&self) -> Arc<Target> {
         accept_hook(&self.process, self.address)

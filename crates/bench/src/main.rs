@@ -9,6 +9,7 @@
 mod bare;
 mod caller;
 mod compare;
+mod consoles;
 mod fill;
 mod goal;
 mod goals;

@@ -39,9 +39,9 @@ rights! {
     /// To see what senders and destinations sent.
     Payload "payload" "see inputs, results, journals, requests and resources as well";
     /// To start runs.
-    Start "start" "start runs";
+    Start "start" "start runs, and upload resources";
     /// To intervene in runs.
-    Operate "operate" "cancel and resume runs, complete waits, drop keys, pause flows, connections and schedules, fire schedules, retry deliveries, decide held deliveries";
+    Operate "operate" "cancel and resume runs, complete waits, drop keys, pause flows, connections and schedules, fire schedules, retry deliveries, decide held deliveries, ask for reconcile passes, share searches";
     /// To record what an effect in doubt came to.
     Settle "settle" "settle effects in doubt, and correct a result that an operator recorded";
     /// To replay runs.
@@ -49,7 +49,7 @@ rights! {
     /// To decide approvals.
     Approve "approve" "decide the approvals that name the token or one of its groups";
     /// To change flows.
-    Write "write" "push and publish flows";
+    Write "write" "push, rehearse and publish flows";
     /// To make a release live.
     Promote "promote" "make a release live";
     /// To change where Semel sends to.
@@ -59,17 +59,17 @@ rights! {
     /// To pass over a safeguard.
     Override "override" "pass over a safeguard, with a reason";
     /// To perform or take back a done effect once more.
-    Redo "redo" "undo or redo one done effect";
+    Redo "redo" "undo or redo one done effect, or settle a doubt by undoing it";
     /// To use named effects.
     Once "once" "begin and end named effects, for scripts";
     /// To do the work of tasks.
     Work "work" "claim tasks, renew their leases and answer them";
     /// To manage access.
-    Admin "admin" "create, list and revoke tokens";
+    Admin "admin" "create, list and revoke tokens, say what groups may do, and keep people out";
     /// To read the audit record.
     Audit "audit" "read the audit record";
     /// To manage the installation.
-    Instance "instance" "create and list namespaces";
+    Instance "instance" "create and list namespaces, and see servers and metrics";
 }
 
 impl Right {

@@ -105,7 +105,7 @@ impl Rehearsals {
     ) -> Result<Left, RehearseError> {
         let (cell, namespace_id) = (self.engine.cell(), release.namespace_id);
         let name = release.flow.as_str();
-        let shown = rehearsals::list_latest(cell.home(), namespace_id, name).await?;
+        let shown = rehearsals::list_latest(cell.home(), namespace_id, &[name]).await?;
         if shown.is_empty() && !background.never_rehearsed {
             return Ok(Left::Nothing);
         }

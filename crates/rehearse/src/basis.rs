@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use semel_flow::release::Action;
 use semel_flow::{Flow, examples, load};
+use semel_model::connection::Connection;
 use semel_model::id::digest;
+use semel_store::flows::LiveText;
 use semel_store::rehearsals::StagedFlow;
 use semel_store::{Cell, ReadError, connections, flows};
 use serde_json::json;
@@ -14,6 +16,79 @@ use crate::rehearse::Subject;
 /// How many flows that call each other are rehearsed together.
 const CALLED_MAX: usize = 50;
 
+/// What the flows of a namespace rest on: its connections, and the flows that others may call.
+pub(crate) struct Surroundings {
+    connections: BTreeMap<String, Connection>,
+    live: BTreeMap<String, StagedFlow>,
+}
+
+impl Surroundings {
+    /// Reads what some texts rest on: one statement, and one more if any of them calls a flow.
+    pub(crate) async fn read(
+        cell: &Cell,
+        namespace_id: i32,
+        sources: impl IntoIterator<Item = &str>,
+    ) -> Result<Self, ReadError> {
+        let rows = connections::list(cell.home(), namespace_id).await?;
+        let connections = rows.into_iter().map(|row| (row.name, row.connection));
+        let mut texts = sources.into_iter().filter_map(load);
+        let live = match texts.any(|flow| !calls_of(&flow).is_empty()) {
+            true => flows::list_live_of(cell.home(), namespace_id).await?,
+            false => Vec::new(),
+        };
+        let staged = |release: LiveText| {
+            let LiveText {
+                flow,
+                digest,
+                source,
+                ..
+            } = release;
+            (
+                flow.clone(),
+                StagedFlow {
+                    name: flow,
+                    digest,
+                    source,
+                },
+            )
+        };
+        Ok(Self {
+            connections: connections.collect(),
+            live: live.into_iter().map(staged).collect(),
+        })
+    }
+
+    /// One of these texts, as it is rehearsed.
+    pub(crate) fn subject(&self, file: &str, source: &str) -> Subject {
+        Subject {
+            file: file.to_owned(),
+            source: source.to_owned(),
+            called: self.called(source),
+            connections: self.connections.clone(),
+        }
+    }
+
+    /// The live releases of the flows that a flow calls, and that those call.
+    fn called(&self, source: &str) -> Vec<StagedFlow> {
+        let mut found: Vec<StagedFlow> = Vec::new();
+        let own = load(source);
+        let mut wanted = own.as_ref().map(calls_of).unwrap_or_default();
+        let own = own.map(|flow| flow.name.to_string());
+        while let Some(name) = wanted.pop() {
+            let known = found.iter().any(|flow| flow.name == name) || own.as_ref() == Some(&name);
+            if known || found.len() >= CALLED_MAX {
+                continue;
+            }
+            if let Some(release) = self.live.get(&name) {
+                let calls = load(&release.source).as_ref().map(calls_of);
+                wanted.extend(calls.unwrap_or_default());
+                found.push(release.clone());
+            }
+        }
+        found
+    }
+}
+
 /// What is rehearsed, with the connections of its namespace and the flows that it calls.
 pub(crate) async fn subject(
     cell: &Cell,
@@ -21,52 +96,8 @@ pub(crate) async fn subject(
     file: &str,
     source: &str,
 ) -> Result<Subject, ReadError> {
-    let rows = connections::list(cell.home(), namespace_id).await?;
-    Ok(Subject {
-        file: file.to_owned(),
-        source: source.to_owned(),
-        called: called(cell, namespace_id, source).await?,
-        connections: rows
-            .into_iter()
-            .map(|row| (row.name, row.connection))
-            .collect(),
-    })
-}
-
-/// The live releases of the flows that a flow calls, and that those call.
-async fn called(
-    cell: &Cell,
-    namespace_id: i32,
-    source: &str,
-) -> Result<Vec<StagedFlow>, ReadError> {
-    let mut found: Vec<StagedFlow> = Vec::new();
-    let own = load(source);
-    let mut wanted = own.as_ref().map(calls_of).unwrap_or_default();
-    let own = own.map(|flow| flow.name.to_string());
-    while let Some(name) = wanted.pop() {
-        let known = found.iter().any(|flow| flow.name == name) || own.as_ref() == Some(&name);
-        if known || found.len() >= CALLED_MAX {
-            continue;
-        }
-        let views = flows::list(cell.home(), namespace_id, Some(&name)).await?;
-        let live = views.first().and_then(|view| view.live);
-        let releases = flows::list_releases(cell.home(), namespace_id, &name).await?;
-        let release = releases.into_iter().find(|one| Some(one.number) == live);
-        if let Some(release) = release {
-            wanted.extend(
-                load(&release.source)
-                    .as_ref()
-                    .map(calls_of)
-                    .unwrap_or_default(),
-            );
-            found.push(StagedFlow {
-                name,
-                digest: release.digest,
-                source: release.source,
-            });
-        }
-    }
-    Ok(found)
+    let surroundings = Surroundings::read(cell, namespace_id, [source]).await?;
+    Ok(surroundings.subject(file, source))
 }
 
 fn calls_of(flow: &Flow) -> Vec<String> {

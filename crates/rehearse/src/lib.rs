@@ -43,7 +43,7 @@ pub use background::Background;
 pub use error::RehearseError;
 pub use fault::{FaultClass, RehearsedFault, Spot};
 pub use first_example::first_example;
-pub use proof::{Proof, UnprovenRelease, list_unproven, promote, proof_of};
+pub use proof::{Proof, ReleaseText, UnprovenRelease, list_unproven, promote, proof_of, proofs_of};
 pub use rehearse::{Progress, Selection, Subject, rehearse};
 pub use report::{CaseReport, CaseVerdict, Report, Timeline, TimelineLine, Violation};
 pub use service::{RehearsalRequest, Rehearsals};

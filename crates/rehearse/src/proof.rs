@@ -1,5 +1,6 @@
 //! Proofs: whether a release may go live, by what its latest whole rehearsal showed.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use futures_util::future::BoxFuture;
@@ -9,7 +10,7 @@ use semel_store::flows::{self, AskedProof};
 use semel_store::rehearsals::{self, Rehearsed};
 use semel_store::{Cell, ReadError};
 
-use crate::basis::{facts, subject, used};
+use crate::basis::{Surroundings, facts, used};
 use crate::rehearse;
 
 /// How often a promotion is tried while the configuration changes.
@@ -47,25 +48,68 @@ impl fmt::Display for Proof {
     }
 }
 
+/// A release whose proof is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct ReleaseText<'a> {
+    /// Its flow.
+    pub flow: &'a str,
+    /// Its digest.
+    pub digest: &'a str,
+    /// Its text.
+    pub source: &'a str,
+}
+
 /// Whether a release of a flow is proven.
 ///
 /// # Errors
 ///
 /// Where the database does not answer.
-pub fn proof_of<'a>(
+pub async fn proof_of(
+    cell: &Cell,
+    namespace_id: i32,
+    release: ReleaseText<'_>,
+) -> Result<Proof, ReadError> {
+    let proofs = proofs_of(cell, namespace_id, &[release]).await?;
+    Ok(proofs.first().copied().unwrap_or(Proof::NotRehearsed))
+}
+
+/// Whether each of some releases is proven, in their order: with as many statements for all of them
+/// as for one.
+///
+/// # Errors
+///
+/// Where the database does not answer.
+pub fn proofs_of<'a>(
     cell: &'a Cell,
     namespace_id: i32,
-    flow: &'a str,
-    (digest, source): (&'a str, &'a str),
-) -> BoxFuture<'a, Result<Proof, ReadError>> {
+    releases: &'a [ReleaseText<'a>],
+) -> BoxFuture<'a, Result<Vec<Proof>, ReadError>> {
     Box::pin(async move {
-        let mut shown = rehearsals::list_latest(cell.home(), namespace_id, flow).await?;
-        shown.retain(|known| known.digest == digest);
-        if shown.is_empty() {
-            return Ok(Proof::NotRehearsed);
+        let flows: BTreeSet<&str> = releases.iter().map(|release| release.flow).collect();
+        let flows: Vec<&str> = flows.into_iter().collect();
+        let shown = rehearsals::list_latest(cell.home(), namespace_id, &flows).await?;
+        let is_of = |known: &Rehearsed, release: &ReleaseText<'_>| {
+            known.digest == release.digest && known.flow == release.flow
+        };
+        let is_shown = |release: &ReleaseText<'_>| shown.iter().any(|known| is_of(known, release));
+        let sources: Vec<&str> = releases
+            .iter()
+            .filter(|release| is_shown(release))
+            .map(|release| release.source)
+            .collect();
+        if sources.is_empty() {
+            return Ok(vec![Proof::NotRehearsed; releases.len()]);
         }
-        let now = current_facts(cell, namespace_id, source).await?;
-        Ok(judge(&shown, now.as_deref()))
+        let surroundings = Surroundings::read(cell, namespace_id, sources).await?;
+        let prove = |release: &ReleaseText<'_>| {
+            let own = shown.iter().filter(|known| is_of(known, release));
+            let own: Vec<Rehearsed> = own.cloned().collect();
+            match own.is_empty() {
+                true => Proof::NotRehearsed,
+                false => judge(&own, facts_now(&surroundings, release.source).as_deref()),
+            }
+        };
+        Ok(releases.iter().map(prove).collect())
     })
 }
 
@@ -103,20 +147,24 @@ pub fn list_unproven<'a>(
 ) -> BoxFuture<'a, Result<Vec<UnprovenRelease>, ReadError>> {
     Box::pin(async move {
         let mut unproven = Vec::new();
-        let live = flows::list_live(cell.home()).await?;
-        for release in live.iter().filter(|one| one.namespace_id == namespace_id) {
-            let subject = subject(cell, namespace_id, &release.flow, &release.source).await?;
+        let live = flows::list_live_of(cell.home(), namespace_id).await?;
+        let names: Vec<&str> = live.iter().map(|release| release.flow.as_str()).collect();
+        let shown = rehearsals::list_latest(cell.home(), namespace_id, &names).await?;
+        let sources: Vec<&str> = live.iter().map(|release| release.source.as_str()).collect();
+        let surroundings = Surroundings::read(cell, namespace_id, sources).await?;
+        for release in &live {
+            let subject = surroundings.subject(&release.flow, &release.source);
             let Some(flow) = rehearse::check(&subject).ok() else {
                 continue;
             };
             if !used(&flow, &subject).contains(connection) {
                 continue;
             }
-            let home = cell.home();
-            let mut shown = rehearsals::list_latest(home, namespace_id, &release.flow).await?;
             let digest = flow.digest().to_string();
-            shown.retain(|known| known.digest == digest);
-            if judge(&shown, Some(&facts(&flow, &subject))) == Proof::Changed {
+            let own = shown.iter();
+            let own = own.filter(|known| known.flow == release.flow && known.digest == digest);
+            let own: Vec<Rehearsed> = own.cloned().collect();
+            if judge(&own, Some(&facts(&flow, &subject))) == Proof::Changed {
                 let (flow, number) = (release.flow.clone(), release.number);
                 unproven.push(UnprovenRelease { flow, number });
             }
@@ -125,14 +173,11 @@ pub fn list_unproven<'a>(
     })
 }
 
-async fn current_facts(
-    cell: &Cell,
-    namespace_id: i32,
-    source: &str,
-) -> Result<Option<String>, ReadError> {
-    let subject = subject(cell, namespace_id, "release", source).await?;
-    let flow = rehearse::check(&subject).ok();
-    Ok(flow.map(|flow| facts(&flow, &subject)))
+/// The facts that a rehearsal of a text would rest on now; nothing where its check fails.
+fn facts_now(surroundings: &Surroundings, source: &str) -> Option<String> {
+    let subject = surroundings.subject("release", source);
+    let flow = rehearse::check(&subject).ok()?;
+    Some(facts(&flow, &subject))
 }
 
 /// Makes a release live that a rehearsal has proven, or that was live before.
@@ -152,7 +197,9 @@ pub fn promote<'a>(
             let releases = flows::list_releases(cell.home(), namespace_id, flow.as_str()).await?;
             let release = releases.iter().find(|release| release.number == number);
             let release = release.ok_or(FlowError::UnknownRelease)?;
-            let facts = current_facts(cell, namespace_id, &release.source).await?;
+            let source = release.source.as_str();
+            let surroundings = Surroundings::read(cell, namespace_id, [source]).await?;
+            let facts = facts_now(&surroundings, source);
             let asked = AskedProof {
                 facts: facts.as_deref().unwrap_or_default(),
                 version,
@@ -174,6 +221,7 @@ mod tests {
 
     fn shown(facts: &str, passed: bool) -> Rehearsed {
         Rehearsed {
+            flow: "f".to_owned(),
             digest: "d".to_owned(),
             facts: facts.to_owned(),
             passed,

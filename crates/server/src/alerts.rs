@@ -10,12 +10,13 @@ use semel_engine::AlertError;
 use semel_store::alerts::{self, AlertGroupView, AlertMessageView};
 use serde_json::json;
 
-use crate::answer::{self, Answered};
+use crate::answer::Answered;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
+use crate::payloads;
 
 /// The most groups that are shown.
 const GROUPS_MAX: u16 = 200;
@@ -25,10 +26,11 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller) -> Answered {
     let (cell, namespace_id) = (app.cell(), caller.namespace_id);
     let setting = alerts::find(cell.home(), namespace_id).await?;
     let groups = alerts::list_groups(cell.home(), namespace_id, GROUPS_MAX).await?;
-    answer::ok(&Alerts {
+    let alerts = Alerts {
         setting: setting.map(view_setting),
         groups: groups.into_iter().map(view_group).collect(),
-    })
+    };
+    payloads::ok(&caller, alerts)
 }
 
 /// `PUT /v1/alerts`.

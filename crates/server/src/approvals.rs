@@ -224,16 +224,7 @@ pub(crate) async fn decide(
         return Err(ApiError::new(Code::BodyInvalid, detail));
     }
     let found = find_own(&app, &caller, &approval).await?;
-    let (name, groups) = (caller.token.clone(), caller.groups.clone());
-    let by = match caller.subject.clone() {
-        Some(subject) => Approver::Person {
-            name,
-            subject,
-            groups,
-        },
-        None => Approver::Token { name, groups },
-    };
-    let decided = carry_out(&app, &found, by, to_verdict(decide)).await;
+    let decided = carry_out(&app, &found, caller.approver(), to_verdict(decide)).await;
     answer_decided(&decided.map_err(No::into_refusal)?)
 }
 
@@ -250,13 +241,14 @@ pub(crate) fn view(approval: &ApprovalView) -> Approval {
         approval: asked.wait,
         run: asked.run,
         flow: asked.flow,
+        key: asked.key.map(|key| key.text()),
         step: asked.step,
         state: asked.state,
         from: asked.people,
         escalate: asked.escalate,
         escalate_at: asked.escalate_at,
         shown: serde_json::from_str(&asked.shown).unwrap_or_default(),
-        digest: asked.digest,
+        digest: Some(asked.digest),
         login: asked.login,
         not_by: asked.not_by,
         opened_at: asked.opened_at,

@@ -14,7 +14,7 @@ use axum::http::header::AUTHORIZATION;
 use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::Whoami;
-use semel_engine::Actor;
+use semel_engine::{Actor, Approver};
 use semel_model::{NamespaceName, Right, Rights, TokenId};
 use semel_store::{Cell, tokens};
 use uuid::Uuid;
@@ -81,6 +81,19 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
+    /// Who decides approvals as this holder.
+    pub(crate) fn approver(&self) -> Approver {
+        let (name, groups) = (self.token.clone(), self.groups.clone());
+        match self.subject.clone() {
+            Some(subject) => Approver::Person {
+                name,
+                subject,
+                groups,
+            },
+            None => Approver::Token { name, groups },
+        }
+    }
+
     /// The caller's name in the audit log.
     pub(crate) fn actor(&self) -> String {
         match self.subject {
@@ -176,7 +189,7 @@ fn note_use(cell: &Cell, id: TokenId) {
     });
 }
 
-/// The caller whose token was verified before, however long ago.
+/// The caller whose token was verified before and has not expired, however long ago that was.
 pub(crate) fn remember(
     headers: &HeaderMap,
     verified: &Verified,
@@ -221,6 +234,7 @@ impl Verified {
         let tokens = self.0.lock().ok()?;
         let token = tokens.get(&presented.id);
         let token = token.filter(|token| presented.matches(&token.digest));
+        let token = token.filter(|token| token.caller.expires_at > Timestamp::now());
         token.map(|token| token.caller.clone())
     }
 

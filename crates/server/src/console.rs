@@ -259,6 +259,7 @@ fn operating() -> Routes {
         .post(&connection("test"), form, connections::test)
         .post(retry, form, subscriptions::retry)
         .post("/console/{namespace}/jobs", form, jobs::make)
+        .post("/console/{namespace}/jobs/{job}/stop", form, jobs::stop)
         .post("/console/{namespace}/replays", form, replays::plan)
         .post(
             "/console/{namespace}/replays/{plan}/change",

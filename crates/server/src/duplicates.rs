@@ -10,7 +10,7 @@ use semel_api::types::{Duplicate, DuplicateFilter, HeldDecision, Late, Page};
 use semel_model::{FlowName, Key, RunId};
 use semel_store::duplicates::{self, DecisionView, DuplicatePosition, DuplicateView};
 use semel_store::object_versions::{self, StaleView};
-use semel_store::runs::{self as store_runs, RunView};
+use semel_store::runs::RunView;
 
 use crate::answer::{Answered, read_json};
 use crate::app::App;
@@ -99,14 +99,7 @@ async fn list_stale(
     limit: u16,
 ) -> Result<Vec<(DuplicatePosition, Duplicate)>, ApiError> {
     let (cell, id) = (app.cell(), caller.namespace_id);
-    let behind = match run {
-        Some(run) => match store_runs::find(cell.of(run), id, run).await? {
-            Some(run) => Some(run.claim),
-            None => return Ok(Vec::new()),
-        },
-        None => None,
-    };
-    let of = (key, behind);
+    let of = (key, run);
     let stale = object_versions::list_stale(cell.every(), id, of, before, limit).await?;
     let stale = stale.into_iter().map(|it| (it.position(), view_stale(it)));
     Ok(stale.collect())
@@ -124,7 +117,7 @@ fn view_stale(stale: StaleView) -> Duplicate {
         count: stale.count,
         first_at: stale.first_at,
         last_at: stale.last_at,
-        fingerprint: stale.fingerprint.to_string(),
+        fingerprint: Some(stale.fingerprint.to_string()),
         payload: read_json(stale.payload.as_deref()),
         order: Some(Late {
             object: stale.object,
@@ -136,11 +129,12 @@ fn view_stale(stale: StaleView) -> Duplicate {
     }
 }
 
-/// The repeats that were stopped at runs, and the deliveries of a key that came too late, latest first.
+/// The repeats that were stopped at runs, and the deliveries that came too late of a key, where one is
+/// given; latest first.
 pub(crate) async fn of_runs(
     app: &App,
     caller: &Caller,
-    key: &Key,
+    late: Option<&Key>,
     of: &[RunView],
     limit: u16,
 ) -> Result<Vec<Duplicate>, ApiError> {
@@ -150,8 +144,10 @@ pub(crate) async fn of_runs(
         let of_run = duplicates::list_of_run(cell, id, run.id, None, limit).await?;
         items.extend(of_run.iter().map(view));
     }
-    let stale = list_stale(app, caller, (Some(key), None), None, limit).await?;
-    items.extend(stale.into_iter().map(|(_, item)| item));
+    if let Some(key) = late {
+        let stale = list_stale(app, caller, (Some(key), None), None, limit).await?;
+        items.extend(stale.into_iter().map(|(_, item)| item));
+    }
     items.sort_by_key(|duplicate| std::cmp::Reverse(duplicate.last_at));
     Ok(items)
 }
@@ -185,7 +181,7 @@ fn view(duplicate: &DuplicateView) -> Duplicate {
         count: duplicate.count,
         first_at: duplicate.first_at,
         last_at: duplicate.last_at,
-        fingerprint: duplicate.payload_fingerprint.to_string(),
+        fingerprint: Some(duplicate.payload_fingerprint.to_string()),
         payload: read_json(duplicate.payload.as_deref()),
         order: None,
         came_as: duplicate.came_as.clone(),

@@ -5,6 +5,8 @@ mod sent;
 mod sources;
 
 pub(crate) use group::{preview_group, settle_group};
+pub(crate) use sent::keys_sent;
+pub(crate) use sources::source;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -111,9 +113,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, effect: Named) 
     let acts = audit::list_of_run(cell, namespace_id, found.run, PAGE_MAX).await?;
     let about = id.to_string();
     let acts = acts.into_iter().filter(|act| act.subject == about);
-    let detailed = sent::detailed(&app, &caller, &[found]).await?;
-    let effect = detailed.into_iter().next();
-    let effect = effect.ok_or_else(|| ApiError::plain(Code::EffectNotFound))?;
+    let effect = sent::whole(&app, &caller, &found).await?;
     let acts = acts.map(view_act).collect();
     payloads::ok(&caller, Effect { acts, ..effect })
 }
@@ -317,6 +317,7 @@ pub(crate) fn view(effect: &EffectView) -> Effect {
         external_id: effect.external_id.clone(),
         note: effect.note.clone(),
         source: None,
+        key_sent: None,
         sent: None,
         acts: Vec::new(),
     }

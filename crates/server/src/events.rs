@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use axum::extract::State;
 use semel_api::Code;
-use semel_api::types::{
-    EmittedEvent, EventDelivery, EventDetail, EventFilter, EventTaker, Page, Source,
-};
+use semel_api::types::{EmittedEvent, EventDelivery, EventDetail, EventFilter, EventTaker, Page};
 use semel_model::{EffectId, RunId};
 use semel_store::effects::{self, EffectView};
 use semel_store::runs::RunView;
@@ -17,6 +15,7 @@ use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::cursor;
+use crate::effects::source;
 use crate::error::ApiError;
 use crate::query::{Named, Params, page_size, read_key};
 use crate::subscriptions::read_state;
@@ -86,10 +85,7 @@ async fn described(
             id: effect.id,
             event,
             run: effect.run,
-            source: known.get(&effect.run).map(|run| Source {
-                flow: run.flow.clone(),
-                key: run.key.text(),
-            }),
+            source: known.get(&effect.run).map(|run| source(run)),
             step: effect.step.clone(),
             state: effect.state,
             emitted_at: effect.intended_at,

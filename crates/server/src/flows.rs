@@ -3,6 +3,8 @@
 pub(crate) mod compare;
 pub(crate) mod promote;
 
+use std::collections::HashMap;
+
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
@@ -11,6 +13,7 @@ use semel_api::types::{Diagnostic, Draft, Flow, FlowDetail, Page, Published, Pus
 use semel_engine::FlowError;
 use semel_flow::{CheckContext, Checked, Severity};
 use semel_model::FlowName;
+use semel_rehearse::{Proof, ReleaseText};
 use semel_store::flows::{self, FlowView, ReleaseView};
 use semel_store::pauses::PauseKind;
 use serde_json::Value;
@@ -26,82 +29,68 @@ use crate::query::Named;
 
 /// `GET /v1/flows`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
-    let found = flows::list(app.cell().home(), caller.namespace_id, None).await?;
-    let namespace_id = caller.namespace_id;
+    let (home, namespace_id) = (app.cell().home(), caller.namespace_id);
+    let found = flows::list(home, namespace_id).await?;
+    let live = flows::list_live_of(app.cell().home(), namespace_id).await?;
+    let texts: Vec<ReleaseText<'_>> = live
+        .iter()
+        .map(|release| ReleaseText {
+            flow: &release.flow,
+            digest: &release.digest,
+            source: &release.source,
+        })
+        .collect();
+    let proofs = semel_rehearse::proofs_of(app.cell(), namespace_id, &texts).await?;
+    let proofs = texts.iter().map(|release| release.flow).zip(proofs);
+    let proofs: HashMap<&str, Proof> = proofs.collect();
     let mut paused = pauses::by_name(&app, namespace_id, PauseKind::Flow).await?;
-    let mut items = Vec::with_capacity(found.len());
-    for flow in &found {
-        let proof = live_proof(&app, &caller, flow).await?;
-        items.push(Flow {
-            proof,
+    let items = found
+        .iter()
+        .map(|flow| Flow {
+            proof: proofs.get(flow.name.as_str()).map(Proof::to_string),
             paused: paused.remove(&flow.name),
             ..view(flow)
-        });
-    }
+        })
+        .collect();
     answer::ok(&Page { items, next: None })
 }
 
 /// `GET /v1/flows/{flow}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, flow: Named) -> Answered {
     let name = flow.flow()?;
-    let found = flows::list(app.cell().home(), caller.namespace_id, Some(name.as_str())).await?;
-    let Some(flow) = found.first() else {
-        return Err(ApiError::plain(Code::FlowNotFound));
-    };
-    let releases =
-        flows::list_releases(app.cell().home(), caller.namespace_id, name.as_str()).await?;
-    let mut shown = Vec::with_capacity(releases.len());
-    for release in releases {
-        let proof = proof(&app, &caller, &flow.name, &release).await?;
-        let proof = Some(proof);
-        shown.push(Release {
-            proof,
+    let (home, namespace_id) = (app.cell().home(), caller.namespace_id);
+    let found = flows::find_detail(home, namespace_id, name.as_str()).await?;
+    let (flow, releases) = found.ok_or_else(|| ApiError::plain(Code::FlowNotFound))?;
+    let texts: Vec<ReleaseText<'_>> = releases
+        .iter()
+        .map(|release| ReleaseText {
+            flow: &flow.name,
+            digest: &release.digest,
+            source: &release.source,
+        })
+        .collect();
+    let proofs = semel_rehearse::proofs_of(app.cell(), namespace_id, &texts).await?;
+    let releases: Vec<Release> = releases
+        .into_iter()
+        .zip(proofs)
+        .map(|(release, proof)| Release {
+            proof: Some(proof.to_string()),
             ..view_release(release)
-        });
-    }
-    let live = shown
+        })
+        .collect();
+    let live = releases
         .iter()
         .find(|release| Some(release.number) == flow.live);
-    let namespace_id = caller.namespace_id;
     let mut paused = pauses::by_name(&app, namespace_id, PauseKind::Flow).await?;
     answer::ok(&FlowDetail {
         flow: Flow {
             paused: paused.remove(&flow.name),
             proof: live.and_then(|release| release.proof.clone()),
-            ..view(flow)
+            ..view(&flow)
         },
         draft: flow.draft.clone(),
-        releases: shown,
+        releases,
     })
-}
-
-/// Whether a rehearsal has proven a release, in words.
-async fn proof(
-    app: &App,
-    caller: &Caller,
-    flow: &str,
-    release: &ReleaseView,
-) -> Result<String, ApiError> {
-    let text = (release.digest.as_str(), release.source.as_str());
-    let proof = semel_rehearse::proof_of(app.cell(), caller.namespace_id, flow, text).await?;
-    Ok(proof.to_string())
-}
-
-/// Whether a rehearsal has proven the live release of a flow, in words.
-async fn live_proof(
-    app: &App,
-    caller: &Caller,
-    flow: &FlowView,
-) -> Result<Option<String>, ApiError> {
-    let home = app.cell().home();
-    let releases = flows::list_releases(home, caller.namespace_id, &flow.name).await?;
-    let live = releases
-        .iter()
-        .find(|release| Some(release.number) == flow.live);
-    match live {
-        Some(release) => Ok(Some(proof(app, caller, &flow.name, release).await?)),
-        None => Ok(None),
-    }
 }
 
 /// `PUT /v1/flows/{flow}/draft`: the text itself, or JSON with the text under `source`.
@@ -223,7 +212,7 @@ fn diagnostics(checked: &Checked) -> Vec<Diagnostic> {
     checked.diagnostics.iter().map(view_diagnostic).collect()
 }
 
-fn view_diagnostic(found: &semel_flow::Diagnostic) -> Diagnostic {
+pub(crate) fn view_diagnostic(found: &semel_flow::Diagnostic) -> Diagnostic {
     let severity = match found.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",

@@ -1,5 +1,7 @@
 //! Keys: show, audit and drop. The key is a query parameter, since it may be any text.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
@@ -13,6 +15,8 @@ use semel_model::{ClaimId, Key, Right, Span};
 use semel_store::key_audit::LateRepeat;
 use semel_store::{claims, runs};
 use serde::Deserialize;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::answer::{self, Answered};
 use crate::app::App;
@@ -21,6 +25,7 @@ use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::cursor;
 use crate::error::ApiError;
+use crate::payloads;
 use crate::query::{Named, OfKey, Params, page_size};
 use crate::runs::run_status;
 
@@ -36,15 +41,16 @@ pub(crate) async fn show(
         .await?
         .ok_or_else(|| ApiError::plain(Code::KeyNotFound))?;
     let run = runs::find(app.cell().of(claim.run), caller.namespace_id, claim.run).await?;
-    answer::ok(&KeyInfo {
+    let shown = KeyInfo {
         flow,
         key: key.text(),
         claim: claim.id,
         run: claim.run,
         state: run.as_ref().map(run_status),
-        fingerprint: claim.fingerprint.to_string(),
+        fingerprint: Some(claim.fingerprint.to_string()),
         expires_at: claim.expires_at,
-    })
+    };
+    payloads::ok(&caller, shown)
 }
 
 /// `GET /v1/flows/{flow}/keys`: the keys that a run answers for, those of the newest runs first. A page
@@ -77,12 +83,21 @@ pub(crate) async fn list(
             claim: claim.id,
             run: claim.run,
             state: Some(run_status(run)),
-            fingerprint: claim.fingerprint.to_string(),
+            fingerprint: Some(claim.fingerprint.to_string()),
             expires_at: claim.expires_at,
         });
     }
-    answer::ok(&Page { items, next })
+    payloads::ok(&caller, Page { items, next })
 }
+
+/// An audit reads all deliveries of a flow, on a connection that lists have as well: one at a time.
+static AUDITS: Semaphore = Semaphore::const_new(1);
+
+/// How long one waits for its turn.
+const AUDIT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How soon to ask again while another audit is read.
+const AUDIT_RETRY_SECS: u64 = 5;
 
 /// `?window=`.
 #[derive(Deserialize)]
@@ -105,6 +120,11 @@ pub(crate) async fn audit(
     Params(Window { window }): Params<Window>,
 ) -> Answered {
     let flow = flow.flow()?;
+    let Ok(Ok(_turn)) = timeout(AUDIT_PATIENCE, AUDITS.acquire()).await else {
+        let detail = "another audit of keys is read at this moment";
+        let error = ApiError::new(Code::TooManyRequests, detail);
+        return Err(error.retry_in(Span::from_secs(AUDIT_RETRY_SECS)));
+    };
     let found = audit_keys(app.cell().every(), caller.namespace_id, &flow, window)
         .await?
         .ok_or_else(|| ApiError::plain(Code::FlowNotFound))?;

@@ -14,7 +14,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use semel_model::RunId;
+use semel_model::{RunId, TokenId};
 use semel_store::{Cell, ReadError, marks};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -30,11 +30,15 @@ const LOOK_REST_MAX: Duration = Duration::from_secs(30);
 /// How many topics are looked at for all who follow.
 const TOPICS_MAX: usize = 500;
 
+/// How many of them one namespace has, so that others are followed as well.
+const TOPICS_EACH: usize = 200;
+
 /// How many streams there are at once.
 const STREAMS_MAX: usize = 200;
 
-/// How many of them one sign-in has: a browser has one, and opens the next before the last has ended.
-const STREAMS_EACH: usize = 4;
+/// How many of them one token or person has, over all sign-ins: a browser has one, and opens the next
+/// before the last has ended.
+const STREAMS_EACH: usize = 8;
 
 /// What a page shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,7 +93,7 @@ pub(crate) type Mark = Option<Arc<str>>;
 /// The topics that are followed, and the places of those who follow.
 pub(crate) struct Live {
     topics: Mutex<HashMap<OwnTopic, watch::Sender<Mark>>>,
-    streams: Places<[u8; 32]>,
+    streams: Places<TokenId>,
     cell: Cell,
     shutdown: CancellationToken,
 }
@@ -105,9 +109,9 @@ impl Live {
         })
     }
 
-    /// A place for a stream of a sign-in, where there is one.
-    pub(crate) fn enter(&self, sign_in: [u8; 32]) -> Option<Place<[u8; 32]>> {
-        self.streams.take(sign_in)
+    /// A place for a stream of a token or a person, where there is one.
+    pub(crate) fn enter(&self, who: TokenId) -> Option<Place<TokenId>> {
+        self.streams.take(who)
     }
 
     /// How many streams there are.
@@ -122,7 +126,8 @@ impl Live {
         topic: Topic,
     ) -> Option<watch::Receiver<Mark>> {
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_room = topics.len() < TOPICS_MAX;
+        let own = topics.keys().filter(|(of, _)| *of == namespace_id).count();
+        let has_room = topics.len() < TOPICS_MAX && own < TOPICS_EACH;
         match topics.entry((namespace_id, topic)) {
             Entry::Occupied(followed) => Some(followed.get().subscribe()),
             Entry::Vacant(place) if has_room => {

@@ -37,7 +37,10 @@ pub(crate) async fn map(State(app): State<App>, caller: Caller, payload: Payload
             id: caller.id,
             rights: caller.rights,
         };
-        let mapped = app.engine.map_group(mapper, &asked.group, asked.role).await;
+        let mapped = app
+            .engine
+            .map_group(mapper, &asked.group, (asked.role, asked.rights))
+            .await;
         let mapped = mapped.map_err(|error| refuse(error, &caller))?;
         app.sign_ins.forget_people(caller.namespace_id);
         tracing::info!(group = mapped.group, role = %mapped.role, actor, "group mapped");
@@ -123,6 +126,7 @@ fn view_group(group: GroupRoleView) -> GroupRole {
     GroupRole {
         group: group.group,
         role: group.role,
+        rights: group.rights,
         changed_at: group.changed_at,
     }
 }
@@ -145,7 +149,9 @@ fn view_person(person: PersonView) -> Person {
 fn refuse(error: MemberError, caller: &Caller) -> ApiError {
     match error {
         MemberError::Invalid(detail) => ApiError::new(Code::BodyInvalid, detail),
-        MemberError::Refused => ApiError::new(Code::BodyInvalid, error.to_string()),
+        MemberError::Refused | MemberError::Unfit { .. } => {
+            ApiError::new(Code::BodyInvalid, error.to_string())
+        }
         MemberError::Beyond(rights) => {
             let who = caller.in_words();
             let detail = format!("{who} cannot give what it does not have: {rights}");

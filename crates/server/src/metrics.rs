@@ -1,8 +1,8 @@
 //! `/metrics`: what the server, the engine and the queue count, for Prometheus.
 //!
-//! On the public listener it needs a token with the right `read`, because it reveals how busy an installation is and the
-//! names of its flows; on the admin listener it needs none. Either way it does not query the
-//! database.
+//! On the public listener it needs a token with the right `instance`, because it reveals how busy all
+//! namespaces are and the names of their flows; on the admin listener it needs none. Either way it does not
+//! query the database.
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;

@@ -3,8 +3,8 @@
 //! has the right `payload` too.
 
 use semel_api::types::{
-    Approval, ChildRun, Duplicate, Effect, FoundKey, OnceEffect, Page, ReconcilePass,
-    ReconcilePassDetail, RefusedDelivery, Run, RunDetail, Task, Wait,
+    Alerts, Approval, ChildRun, Delivery, Duplicate, Effect, FoundKey, KeyInfo, OnceEffect, Page,
+    ReconcilePass, ReconcilePassDetail, RefusedDelivery, Run, RunDetail, Task, Wait,
 };
 use semel_model::Right;
 use semel_model::replay::{Forecast, ReplayPreview};
@@ -16,9 +16,11 @@ use crate::auth::Holder;
 
 /// What shows payloads beside other things.
 pub(crate) trait HasPayload {
-    /// Whether a token may see its payloads.
-    fn may_see(holder: &Holder) -> bool {
-        holder.may(Right::Payload)
+    /// Leaves out what a token may not see.
+    fn limit(&mut self, holder: &Holder) {
+        if !holder.may(Right::Payload) {
+            self.leave_out();
+        }
     }
 
     /// Leaves payloads out.
@@ -27,9 +29,7 @@ pub(crate) trait HasPayload {
 
 /// Answers 200 with what a token may see.
 pub(crate) fn ok<T: HasPayload + Serialize>(holder: &Holder, mut body: T) -> Answered {
-    if !T::may_see(holder) {
-        body.leave_out();
-    }
+    body.limit(holder);
     answer::ok(&body)
 }
 
@@ -45,8 +45,8 @@ pub(crate) fn of_once(holder: &Holder, mut effect: OnceEffect) -> OnceEffect {
 }
 
 impl<T: HasPayload> HasPayload for Page<T> {
-    fn may_see(holder: &Holder) -> bool {
-        T::may_see(holder)
+    fn limit(&mut self, holder: &Holder) {
+        self.items.iter_mut().for_each(|item| item.limit(holder));
     }
 
     fn leave_out(&mut self) {
@@ -92,9 +92,30 @@ impl HasPayload for RefusedDelivery {
     }
 }
 
+impl HasPayload for KeyInfo {
+    fn leave_out(&mut self) {
+        self.fingerprint = None;
+    }
+}
+
+/// What a webhook said may be what it was sent.
+impl HasPayload for Delivery {
+    fn leave_out(&mut self) {
+        self.note = None;
+    }
+}
+
+impl HasPayload for Alerts {
+    fn leave_out(&mut self) {
+        let messages = self.groups.iter_mut().filter_map(|it| it.message.as_mut());
+        messages.for_each(|message| message.note = None);
+    }
+}
+
 impl HasPayload for Duplicate {
     fn leave_out(&mut self) {
         self.payload = None;
+        self.fingerprint = None;
     }
 }
 
@@ -112,18 +133,32 @@ impl HasPayload for Task {
 }
 
 impl HasPayload for Approval {
-    /// Approvers see what they decide about.
-    fn may_see(holder: &Holder) -> bool {
-        holder.may(Right::Payload) || holder.may(Right::Approve)
+    /// Approvers see what they are asked about, and what others are asked about only with `payload`.
+    fn limit(&mut self, holder: &Holder) {
+        let approver = holder.approver();
+        let is_asked = approver.is_among(&self.from) || approver.is_among(&self.escalate);
+        if !holder.may(Right::Payload) && !(holder.may(Right::Approve) && is_asked) {
+            self.leave_out();
+        }
     }
 
     fn leave_out(&mut self) {
         self.shown = Value::Null;
+        self.digest = None;
     }
 }
 
 /// Named effects were left out before: what a token may see of them depends on their holder.
 impl HasPayload for FoundKey {
+    fn limit(&mut self, holder: &Holder) {
+        let approvals = std::mem::take(&mut self.approvals);
+        if !holder.may(Right::Payload) {
+            self.leave_out();
+        }
+        self.approvals = approvals;
+        self.approvals.iter_mut().for_each(|it| it.limit(holder));
+    }
+
     fn leave_out(&mut self) {
         self.runs.iter_mut().for_each(Run::leave_out);
         for found in &mut self.items {

@@ -46,6 +46,27 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, id: Named) -> A
     found(&app, &caller, id.read(Code::RehearsalNotFound)?).await
 }
 
+/// Nothing is known about it: perhaps because there is no such flow or release.
+async fn must_exist(
+    app: &App,
+    caller: &Caller,
+    flow: &str,
+    release: Option<i32>,
+) -> Result<(), ApiError> {
+    let (home, namespace_id) = (app.cell().home(), caller.namespace_id);
+    if flows::find(home, namespace_id, flow).await?.is_none() {
+        return Err(ApiError::plain(Code::FlowNotFound));
+    }
+    let Some(number) = release else {
+        return Ok(());
+    };
+    let home = app.cell().home();
+    let known = flows::find_numbered(home, namespace_id, flow, number).await?;
+    known
+        .map(drop)
+        .ok_or_else(|| ApiError::plain(Code::ReleaseNotFound))
+}
+
 /// `GET /v1/flows/{flow}/rehearsals`.
 pub(crate) async fn list(
     State(app): State<App>,
@@ -55,19 +76,14 @@ pub(crate) async fn list(
 ) -> Answered {
     let name = flow.flow()?;
     let (home, namespace_id) = (app.cell().home(), caller.namespace_id);
-    let known = flows::list(home, namespace_id, Some(name.as_str())).await?;
-    if known.is_empty() {
-        return Err(ApiError::plain(Code::FlowNotFound));
-    }
-    let home = app.cell().home();
-    let mut found = rehearsals::list_of_flow(home, namespace_id, name.as_str()).await?;
-    if let Some(number) = filter.release {
-        let home = app.cell().home();
-        let releases = flows::list_releases(home, namespace_id, name.as_str()).await?;
-        let mut releases = releases.into_iter();
-        let release = releases.find(|release| release.number == number);
-        let release = release.ok_or_else(|| ApiError::plain(Code::ReleaseNotFound))?;
-        found.retain(|rehearsal| rehearsal.digest == release.digest);
+    let found = match filter.release {
+        Some(number) => {
+            rehearsals::list_of_release(home, namespace_id, (name.as_str(), number)).await?
+        }
+        None => rehearsals::list_of_flow(home, namespace_id, name.as_str()).await?,
+    };
+    if found.is_empty() {
+        must_exist(&app, &caller, name.as_str(), filter.release).await?;
     }
     answer::ok(&Page {
         items: found.into_iter().map(to_wire).collect(),

@@ -1,4 +1,4 @@
-//! Cancelling and resuming many runs: preview, apply, list, show.
+//! Cancelling and resuming many runs: preview, apply, stop, list, show.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
     AskRunJob, Page, RefusedRun, RunJob, RunJobPlan, RunJobStateCount, RunJobVerb, RunStatus,
+    StopRunJob,
 };
 use semel_engine::{RunJobError, RunJobWish};
 use semel_model::RunJobId;
@@ -72,6 +73,32 @@ pub(crate) async fn make(
         let made = at.engine.make_run_job(namespace_id, &wish, by, &actor);
         let job = made.await?;
         Reply::new(StatusCode::CREATED, &get(&at, namespace_id, job).await?)
+    })
+    .await
+}
+
+/// `POST /v1/run-jobs/{job}/stop`.
+pub(crate) async fn stop(
+    State(app): State<App>,
+    caller: Caller,
+    job: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let id: RunJobId = job.read(Code::JobNotFound)?;
+    let (StopRunJob { reason }, body) = payload.read()?;
+    let command = Command {
+        verb: "run stop many",
+        subject: job.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (at, actor, namespace_id) = (app.clone(), caller.actor(), caller.namespace_id);
+    commands::once(app, &caller, command, async move {
+        // One that has ended stays as it is.
+        let stopped = at.engine.stop_run_job(namespace_id, id, &reason, &actor);
+        stopped.await?;
+        Reply::new(StatusCode::OK, &get(&at, namespace_id, id).await?)
     })
     .await
 }
@@ -147,9 +174,10 @@ impl From<RunJobError> for ApiError {
     fn from(error: RunJobError) -> Self {
         match error {
             RunJobError::NoFlow => Self::plain(Code::FlowNotFound),
-            RunJobError::Empty | RunJobError::TooMany | RunJobError::State(_) => {
-                Self::new(Code::JobInvalid, error.to_string())
-            }
+            RunJobError::Empty
+            | RunJobError::TooMany
+            | RunJobError::TooWide
+            | RunJobError::State(_) => Self::new(Code::JobInvalid, error.to_string()),
             RunJobError::Changed => Self::new(Code::JobChanged, error.to_string()),
             RunJobError::Reason(error) => error.into(),
             RunJobError::Unavailable(cause) => Self::database(&cause),

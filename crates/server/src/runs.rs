@@ -1,29 +1,21 @@
 //! Runs: list, show, follow, cancel, resume.
 
 mod behind_key;
+mod detail;
 
-use std::collections::HashMap;
+pub(crate) use detail::show;
+
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
-use semel_api::types::{
-    AtGate, Cancel, Cancelled, ChildRunProgress, JournalEvent, JournalLine, Page, Resume, Resumed,
-    Run, RunDetail, RunFilter, RunStatus,
-};
-use semel_engine::event::describe;
+use semel_api::types::{Cancel, Cancelled, Page, Resume, Resumed, Run, RunFilter, RunStatus};
 use semel_engine::{CancelError, ResumeError, Wish};
-use semel_model::event::GateWait;
-use semel_model::gate::{GateKind, GatePlace};
-use semel_model::{ClaimId, EffectId, Event, FlowName, Key, RunId, Span};
-use semel_store::effects::EffectView;
+use semel_model::{ClaimId, FlowName, Key, RunId, Span};
 use semel_store::runs::{self, RunView};
-use semel_store::{
-    ReadError, SlotCell, audit, child_runs, claims, effects, flows, gates, journal, waits,
-};
+use semel_store::{ReadError, claims, flows};
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::answer::{Answered, read_json};
 use crate::app::App;
@@ -31,8 +23,8 @@ use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
-use crate::query::{Named, PAGE_MAX, Params, page_size, patience, read_key};
-use crate::{cursor, effects as effect_routes, pauses, payloads, waits as wait_routes};
+use crate::query::{Named, Params, page_size, patience, read_key};
+use crate::{cursor, payloads};
 
 /// How many runs of one key a search looks for, where the key expired in between.
 const INCARNATIONS_MAX: u32 = 8;
@@ -117,106 +109,6 @@ pub(crate) async fn find_by_key(
         .collect();
     let ids = claims::list_newest_runs(app.cell().every(), &claims, INCARNATIONS_MAX).await?;
     Ok(runs::find_many(app.cell().every(), caller.namespace_id, &ids).await?)
-}
-
-/// `GET /v1/runs/{run}`.
-pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> Answered {
-    let run = get(&app, &caller, run.read(Code::RunNotFound)?).await?;
-    let cell = app.cell().of(run.id);
-    let effects =
-        effects::list_of_run(cell, caller.namespace_id, run.partition_date, run.id).await?;
-    let waits = waits::list_of_run(cell, caller.namespace_id, run.id, true, None, PAGE_MAX).await?;
-    let lines = journal::read(cell, run.partition_date, run.id).await?;
-    let acts = audit::list_of_run(cell, caller.namespace_id, run.id, PAGE_MAX).await?;
-    let detail = RunDetail {
-        run: view(&run),
-        gate: find_gate(&app, &run, &lines).await?,
-        paused: pauses::of_run(&app, run.id).await?,
-        waits_for_key: behind_key::find(&app, &run, &lines).await?,
-        effects: in_order(effects, &lines)
-            .iter()
-            .map(effect_routes::view)
-            .collect(),
-        waits: waits.items.iter().map(wait_routes::view).collect(),
-        child_runs: progress(cell, run.id).await?,
-        acts: acts.into_iter().map(effect_routes::view_act).collect(),
-        journal: lines.iter().map(view_line).collect(),
-    };
-    payloads::ok(&caller, detail)
-}
-
-/// The effects of a run as it came to them: those that commit together have one time.
-fn in_order(mut effects: Vec<EffectView>, lines: &[journal::JournalRow]) -> Vec<EffectView> {
-    let mut places: HashMap<EffectId, usize> = HashMap::new();
-    for event in lines
-        .iter()
-        .flat_map(|line| line.read().unwrap_or_default())
-    {
-        if let Event::Intended { effect, .. } = event {
-            let next = places.len();
-            places.entry(effect).or_insert(next);
-        }
-    }
-    let place = |effect: &EffectView| places.get(&effect.id).copied();
-    effects.sort_by_key(|effect| (effect.intended_at, place(effect)));
-    effects
-}
-
-/// The progress of the child runs of a run, by step.
-async fn progress(cell: SlotCell<'_>, run: RunId) -> Result<Vec<ChildRunProgress>, ReadError> {
-    let steps = child_runs::steps(cell, run).await?;
-    let progress = steps.into_iter().map(|(step, counts)| ChildRunProgress {
-        step,
-        count: counts.all(),
-        pending: counts.pending,
-        open: counts.open,
-        succeeded: counts.succeeded,
-        failed: counts.failed,
-        cancelled: counts.cancelled,
-    });
-    Ok(progress.collect())
-}
-
-/// The gate that a run waits at, in its state of now. The journal says which one that is.
-async fn find_gate(
-    app: &App,
-    run: &RunView,
-    lines: &[journal::JournalRow],
-) -> Result<Option<AtGate>, ApiError> {
-    if run.state.is_ended() {
-        return Ok(None);
-    }
-    let mut last = None;
-    for event in lines.iter().filter_map(|line| line.read().ok()).flatten() {
-        if let Event::GateWaiting(GateWait { gate, id, .. }) = event {
-            last = Some((gate, id));
-        } else if let Event::Joined { run } = event {
-            return Ok(Some(joining(run)));
-        } else if matches!(event, Event::Admitted { .. }) {
-            last = None;
-        }
-    }
-    let Some((gate, id)) = last else {
-        return Ok(None);
-    };
-    let position = gates::find_position(app.cell().of(id), id, run.id).await?;
-    Ok(position.map(|position| AtGate {
-        gate,
-        place: position.place.as_str().to_owned(),
-        behind: position.behind,
-        ahead: position.ahead,
-        until: position.ready_at,
-    }))
-}
-
-fn joining(run: RunId) -> AtGate {
-    AtGate {
-        gate: GateKind::Overlap,
-        place: GatePlace::Joining.as_str().to_owned(),
-        behind: Some(run),
-        ahead: 0,
-        until: None,
-    }
 }
 
 /// `?for=`.
@@ -373,21 +265,4 @@ pub(crate) fn run_status(run: &RunView) -> RunStatus {
     run.state_word()
         .parse()
         .unwrap_or_else(|_| RunStatus::from(run.state))
-}
-
-fn view_line(line: &journal::JournalRow) -> JournalLine {
-    JournalLine {
-        seq: line.seq,
-        at: line.at,
-        events: line.values().into_iter().map(view_event).collect(),
-    }
-}
-
-/// An event with its sentence. One that a newer server wrote is shown by its name.
-fn view_event(event: Value) -> JournalEvent {
-    let summary = match Event::deserialize(&event) {
-        Ok(known) => describe(&known),
-        Err(_) => event["event"].as_str().unwrap_or("unknown").to_owned(),
-    };
-    JournalEvent { summary, event }
 }

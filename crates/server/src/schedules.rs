@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::{
     FireSchedule, FiredSchedule, Instant, InstantFilter, Page, PauseSchedule, PausedSchedule,
-    Schedule, Tick, TickFilter, TickVerdict,
+    Schedule, ScheduleDetail, Tick, TickFilter, TickVerdict,
 };
 use semel_engine::{FireError, Moment, PauseError, ScheduleView};
 use semel_flow::{Missed, Recurrence};
@@ -26,6 +26,10 @@ use crate::query::{Named, Params, page_size, read_key};
 /// The most instants that were fired before their time.
 const FIRED_AHEAD_MAX: i64 = 500;
 
+/// How many of the next instants, and of the latest ticks, are shown with a schedule.
+const INSTANTS_SHOWN: usize = 5;
+const TICKS_SHOWN: u16 = 50;
+
 /// `GET /v1/schedules`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
     let found = app.engine.list_schedules(caller.namespace_id).await?;
@@ -35,10 +39,27 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
     })
 }
 
-/// `GET /v1/schedules/{flow}`.
+/// `GET /v1/schedules/{flow}`: with its next instants and its latest ticks.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, flow: Named) -> Answered {
-    let (found, _) = get(&app, &caller, &flow).await?;
-    answer::ok(&view(found))
+    let (found, recurrence) = get(&app, &caller, &flow).await?;
+    let known = latest_ticks(&app, &found).await?;
+    let after = app.engine.now().max(found.decided_to);
+    let instants = match found.paused_at {
+        Some(_) => Vec::new(),
+        None => undecided(&recurrence, &known, after, INSTANTS_SHOWN),
+    };
+    let shown = usize::from(TICKS_SHOWN);
+    let ticks = tick_page(&known[..known.len().min(shown)], TICKS_SHOWN);
+    let schedule = view(found).ok_or_else(|| ApiError::plain(Code::ScheduleNotFound))?;
+    answer::ok(&ScheduleDetail {
+        schedule,
+        instants: instants
+            .iter()
+            .map(|at| view_instant(&recurrence, *at))
+            .collect(),
+        ticks: ticks.items,
+        cursor: ticks.next,
+    })
 }
 
 /// `GET /v1/schedules/{flow}/ticks`.
@@ -53,12 +74,15 @@ pub(crate) async fn list_ticks(
     let cell = app.cell();
     let ticks =
         schedules::list_ticks(cell.of(found.id), found.id, filter.cursor, i64::from(limit)).await?;
+    answer::ok(&tick_page(&ticks, limit))
+}
+
+fn tick_page(ticks: &[TickView], limit: u16) -> Page<Tick> {
     let last = ticks.last().filter(|_| ticks.len() == usize::from(limit));
-    let next = last.map(|last| last.tick.nominal.to_string());
-    answer::ok(&Page {
+    Page {
         items: ticks.iter().map(view_tick).collect(),
-        next,
-    })
+        next: last.map(|last| last.tick.nominal.to_string()),
+    }
 }
 
 /// `GET /v1/schedules/{flow}/instants`.
@@ -74,32 +98,41 @@ pub(crate) async fn list_instants(
         None => schedules::look(app.cell()).await?.0.max(found.decided_to),
     };
     let limit = usize::from(page_size(filter.limit));
-    let fired = fired_after(&app, &found, after).await?;
-    let undecided = recurrence.after(after).filter(|at| !fired.contains(at));
-    let instants: Vec<Timestamp> = undecided.take(limit).collect();
+    let known = latest_ticks(&app, &found).await?;
+    let instants = undecided(&recurrence, &known, after, limit);
     let next = instants.last().filter(|_| instants.len() == limit);
     answer::ok(&Page {
         next: next.map(Timestamp::to_string),
         items: instants
             .iter()
-            .map(|at| Instant {
-                at: *at,
-                local: recurrence.on_the_wall(*at),
-            })
+            .map(|at| view_instant(&recurrence, *at))
             .collect(),
     })
 }
 
-/// The instants after another that were fired by hand before their time: they are decided.
-async fn fired_after(
-    app: &App,
-    found: &ScheduleView,
+fn view_instant(recurrence: &Recurrence, at: Timestamp) -> Instant {
+    Instant {
+        at,
+        local: recurrence.on_the_wall(at),
+    }
+}
+
+async fn latest_ticks(app: &App, found: &ScheduleView) -> Result<Vec<TickView>, ApiError> {
+    let cell = app.cell().of(found.id);
+    Ok(schedules::list_ticks(cell, found.id, None, FIRED_AHEAD_MAX).await?)
+}
+
+/// The next instants that are not decided: some may have been fired by hand before their time.
+fn undecided(
+    recurrence: &Recurrence,
+    known: &[TickView],
     after: Timestamp,
-) -> Result<BTreeSet<Timestamp>, ApiError> {
-    let ticks =
-        schedules::list_ticks(app.cell().of(found.id), found.id, None, FIRED_AHEAD_MAX).await?;
-    let ahead = ticks.into_iter().map(|view| view.tick.nominal);
-    Ok(ahead.filter(|at| *at > after).collect())
+    limit: usize,
+) -> Vec<Timestamp> {
+    let ahead = known.iter().map(|view| view.tick.nominal);
+    let ahead: BTreeSet<Timestamp> = ahead.filter(|at| *at > after).collect();
+    let undecided = recurrence.after(after).filter(|at| !ahead.contains(at));
+    undecided.take(limit).collect()
 }
 
 /// `POST /v1/schedules/{flow}/pause`.

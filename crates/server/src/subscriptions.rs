@@ -20,6 +20,7 @@ use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::cursor;
 use crate::error::ApiError;
+use crate::payloads;
 use crate::query::{Named, Pair, Params, page_size};
 
 /// `GET /v1/subscriptions`.
@@ -126,10 +127,11 @@ pub(crate) async fn list_deliveries(
         .into_iter()
         .map(view_delivery)
         .collect::<Result<_, _>>();
-    answer::ok(&Page {
+    let page = Page {
         items: items?,
         next,
-    })
+    };
+    payloads::ok(&caller, page)
 }
 
 /// `POST /v1/subscriptions/{name}/deliveries/{event}/retry`.

@@ -18,7 +18,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::cell::{ReadError, SlotCell};
+use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::journal::{EffectChange, Transition};
 use crate::writer::rows::Column;
 
@@ -80,6 +80,16 @@ const LIST_OF_RUN: &str = "
      WHERE e.namespace_id = $1 AND e.partition_date = $2 AND e.id BETWEEN $3 AND $4 AND e.run_id = $5
      ORDER BY e.intended_at";
 
+const LIST_OF_RUNS: &str = "
+    SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
+           e.settled_at, e.external_id, e.note, e.partition_date
+      FROM unnest($2::date[], $3::uuid[], $4::uuid[], $5::uuid[]) AS r (partition_date, low, high, id)
+     CROSS JOIN LATERAL (SELECT * FROM effects e
+                          WHERE e.namespace_id = $1 AND e.partition_date = r.partition_date
+                            AND e.id BETWEEN r.low AND r.high AND e.run_id = r.id
+                          ORDER BY e.intended_at
+                          LIMIT $6) e";
+
 const FIND: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
            e.settled_at, e.external_id, e.note, e.partition_date
@@ -93,6 +103,7 @@ const FIND: &str = "
 pub(crate) const LISTS: &[&str] = list::STATEMENTS;
 pub(crate) const STATEMENTS: &[&str] = &[
     LIST_OF_RUN,
+    LIST_OF_RUNS,
     FIND,
     doubts::DOUBTS,
     doubts::OF_STEP,
@@ -226,6 +237,23 @@ pub async fn list_of_run(
     let values: [&(dyn ToSql + Sync); 5] =
         [&namespace_id, &partition_date, &low, &high, run.as_uuid()];
     let rows = client.query(LIST_OF_RUN, &values).await?;
+    Ok(rows.iter().map(read_view).collect())
+}
+
+/// Lists the effects of several runs, so many of each.
+pub async fn list_of_runs(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    runs: &[(Date, RunId)],
+    most: u16,
+) -> Result<Vec<EffectView>, ReadError> {
+    let dates: Vec<Date> = runs.iter().map(|(date, _)| *date).collect();
+    let ids: Vec<Uuid> = runs.iter().map(|(_, run)| *run.as_uuid()).collect();
+    let ranges = runs.iter().map(|(_, run)| run.key_range());
+    let (low, high): (Vec<Uuid>, Vec<Uuid>) = ranges.unzip();
+    let values: [&(dyn ToSql + Sync); 6] =
+        [&namespace_id, &dates, &low, &high, &ids, &i64::from(most)];
+    let rows = cell.reader().await?.query(LIST_OF_RUNS, &values).await?;
     Ok(rows.iter().map(read_view).collect())
 }
 

@@ -3,9 +3,14 @@
 //! Small, written rarely, cached by every server. One number tells whether a cache is stale.
 
 mod promotion;
+mod views;
 
 pub(crate) use promotion::STATEMENTS as PROMOTION;
 pub use promotion::{AskedProof, Promotion, promote, promote_proven};
+pub(crate) use views::STATEMENTS as VIEWS;
+pub use views::{
+    FlowView, ReleaseView, find, find_detail, find_sources, list, list_names, list_releases,
+};
 
 use jiff::Timestamp;
 use semel_model::FlowName;
@@ -23,6 +28,12 @@ const LIVE: &str = "
       FROM flows f
       JOIN namespaces n ON n.id = f.namespace_id
       JOIN releases l ON l.flow_id = f.id AND l.number = f.live_release";
+
+const LIVE_OF: &str = "
+    SELECT f.name, l.number, l.digest, l.source
+      FROM flows f
+      JOIN releases l ON l.flow_id = f.id AND l.number = f.live_release
+     WHERE f.namespace_id = $1";
 
 const LIVE_IDS: &str = "
     SELECT n.name, f.name, l.id, f.live_at
@@ -67,28 +78,11 @@ const PUBLISH: &str = "
 
 const FIND_DIGEST: &str = "SELECT number FROM releases WHERE flow_id = $1 AND digest = $2";
 
-const LIST: &str = "
-    SELECT f.name, f.live_release, max(l.number), f.draft, f.draft_at, max(l.published_at)
-      FROM flows f
-      LEFT JOIN releases l ON l.flow_id = f.id
-     WHERE f.namespace_id = $1 AND ($2::text IS NULL OR f.name = $2)
-     GROUP BY f.id
-     ORDER BY f.name";
-
-const RELEASES: &str = "
-    SELECT l.number, l.digest, l.published_at, l.source
-      FROM releases l
-      JOIN flows f ON f.id = l.flow_id
-     WHERE f.namespace_id = $1 AND f.name = $2
-     ORDER BY l.number DESC
-     LIMIT 100";
-
-const NAMES: &str = "SELECT name FROM flows WHERE namespace_id = $1";
-
 pub(crate) const STATEMENTS: &[&str] = &[
     BUMP,
     VERSION,
     LIVE,
+    LIVE_OF,
     LIVE_IDS,
     RELEASE,
     NUMBERED,
@@ -98,9 +92,6 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LOCK_FLOW,
     PUBLISH,
     FIND_DIGEST,
-    LIST,
-    RELEASES,
-    NAMES,
 ];
 
 /// A release as servers load it.
@@ -149,6 +140,35 @@ pub async fn list_live(cell: HomeCell<'_>) -> Result<Vec<ReleaseRow>, ReadError>
         .iter()
         .map(read_release)
         .collect())
+}
+
+/// The live release of a flow.
+#[derive(Clone, Debug)]
+pub struct LiveText {
+    /// Its flow.
+    pub flow: String,
+    /// Its number within the flow.
+    pub number: i32,
+    /// The digest of its canonical form.
+    pub digest: String,
+    /// Its text.
+    pub source: String,
+}
+
+/// The live releases of a namespace.
+pub async fn list_live_of(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+) -> Result<Vec<LiveText>, ReadError> {
+    let client = cell.reader().await?;
+    let rows = client.query(LIVE_OF, &[&namespace_id]).await?;
+    let read = |row: &Row| LiveText {
+        flow: row.get(0),
+        number: row.get(1),
+        digest: row.get(2),
+        source: row.get(3),
+    };
+    Ok(rows.iter().map(read).collect())
 }
 
 /// Which release of a flow is live.
@@ -274,86 +294,4 @@ pub async fn publish(
     tx.execute(BUMP, &[]).await?;
     tx.commit().await?;
     Ok(Some((number, added)))
-}
-
-/// A flow as the API shows it.
-#[derive(Clone, Debug)]
-pub struct FlowView {
-    /// Its name.
-    pub name: String,
-    /// The number of the live release.
-    pub live: Option<i32>,
-    /// The number of the latest release.
-    pub latest: Option<i32>,
-    /// The working copy.
-    pub draft: Option<String>,
-    /// When the working copy was pushed.
-    pub draft_at: Option<Timestamp>,
-    /// When the latest release was frozen.
-    pub published_at: Option<Timestamp>,
-}
-
-/// Lists the flows of a namespace, or the one of a name.
-pub async fn list(
-    cell: HomeCell<'_>,
-    namespace_id: i32,
-    name: Option<&str>,
-) -> Result<Vec<FlowView>, ReadError> {
-    let rows = cell
-        .reader()
-        .await?
-        .query(LIST, &[&namespace_id, &name])
-        .await?;
-    Ok(rows
-        .iter()
-        .map(|row| FlowView {
-            name: row.get(0),
-            live: row.get(1),
-            latest: row.get(2),
-            draft: row.get(3),
-            draft_at: row.get(4),
-            published_at: row.get(5),
-        })
-        .collect())
-}
-
-/// A release as the API shows it.
-#[derive(Clone, Debug)]
-pub struct ReleaseView {
-    /// Its number.
-    pub number: i32,
-    /// The digest of its canonical form.
-    pub digest: String,
-    /// When it was frozen.
-    pub published_at: Timestamp,
-    /// Its text.
-    pub source: String,
-}
-
-/// Lists the releases of a flow, newest first.
-pub async fn list_releases(
-    cell: HomeCell<'_>,
-    namespace_id: i32,
-    flow: &str,
-) -> Result<Vec<ReleaseView>, ReadError> {
-    let rows = cell
-        .reader()
-        .await?
-        .query(RELEASES, &[&namespace_id, &flow])
-        .await?;
-    Ok(rows
-        .iter()
-        .map(|row| ReleaseView {
-            number: row.get(0),
-            digest: row.get(1),
-            published_at: row.get(2),
-            source: row.get(3),
-        })
-        .collect())
-}
-
-/// The names of a namespace's flows, for a search by key in all of them.
-pub async fn list_names(cell: HomeCell<'_>, namespace_id: i32) -> Result<Vec<String>, ReadError> {
-    let rows = cell.reader().await?.query(NAMES, &[&namespace_id]).await?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
 }

@@ -7,7 +7,7 @@
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
-use semel_model::{Role, TokenId};
+use semel_model::{Rights, Role, TokenId};
 use tokio_postgres::types::ToSql;
 
 use crate::audit::{self, AuditEntry};
@@ -15,8 +15,8 @@ use crate::cell::{HomeCell, ReadError};
 use crate::tokens;
 
 const MAP: &str = "
-    INSERT INTO group_roles (namespace_id, group_name, role)
-    SELECT m.namespace_id, $2::text, $3::text
+    INSERT INTO group_roles (namespace_id, group_name, role, rights)
+    SELECT m.namespace_id, $2::text, $3::text, $7::text[]
       FROM (SELECT namespace_id
               FROM tokens
              WHERE id = $4 AND namespace_id = $1 AND revoked_at IS NULL AND expires_at > moment()
@@ -24,13 +24,15 @@ const MAP: &str = "
                FOR SHARE) m
      WHERE $6 > (SELECT count(*) FROM group_roles WHERE namespace_id = $1 AND group_name <> $2)
         ON CONFLICT (namespace_id, group_name) DO UPDATE
-       SET role = EXCLUDED.role, changed_at = moment()";
+       SET role = EXCLUDED.role, rights = EXCLUDED.rights, changed_at = moment()";
 
 const FIND: &str = "
-    SELECT group_name, role, changed_at FROM group_roles WHERE namespace_id = $1 AND group_name = $2";
+    SELECT group_name, role, changed_at, rights
+      FROM group_roles
+     WHERE namespace_id = $1 AND group_name = $2";
 
 const LIST: &str = "
-    SELECT group_name, role, changed_at
+    SELECT group_name, role, changed_at, rights
       FROM group_roles
      WHERE namespace_id = $1
      ORDER BY group_name";
@@ -39,7 +41,7 @@ const UNMAP: &str = "DELETE FROM group_roles WHERE namespace_id = $1 AND group_n
 
 /// A role that changes meanwhile waits for the sign-in, and then ends it.
 const OF_GROUPS: &str = "
-    SELECT g.namespace_id, n.name, g.role, g.group_name
+    SELECT g.namespace_id, n.name, g.role, g.group_name, g.rights
       FROM group_roles g
       JOIN namespaces n ON n.id = g.namespace_id
      WHERE g.group_name = ANY($1)
@@ -58,6 +60,8 @@ pub struct GroupRoleView {
     pub group: String,
     /// The role.
     pub role: Role,
+    /// What its members may do besides: rights that the role may be given, and does not bring.
+    pub rights: Rights,
     /// When the group got it.
     pub changed_at: Timestamp,
 }
@@ -67,26 +71,29 @@ pub(crate) struct MappedGroup {
     pub(crate) namespace_id: i32,
     pub(crate) namespace: String,
     pub(crate) role: Role,
+    pub(crate) rights: Rights,
     pub(crate) group: String,
 }
 
-/// Gives a group a role. False where the mapper no longer works or lacks a right of the role, or the
-/// namespace has too many groups.
+/// Gives a group a role, and further rights. False where the mapper no longer works or lacks one of all
+/// these rights, or the namespace has too many groups.
 pub async fn map(
     cell: HomeCell<'_>,
     namespace_id: i32,
-    (group, role): (&str, Role),
+    (group, role, further): (&str, Role, Rights),
     mapper: TokenId,
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
-    let rights = role.rights().words();
-    let values: [&(dyn ToSql + Sync); 6] = [
+    let all: Rights = role.rights().iter().chain(further.iter()).collect();
+    let (rights, further) = (all.words(), further.words());
+    let values: [&(dyn ToSql + Sync); 7] = [
         &namespace_id,
         &group,
         &role.as_str(),
         mapper.as_uuid(),
         &rights,
         &GROUPS_MAX,
+        &further,
     ];
     change(cell, (namespace_id, group), (MAP, &values), act).await
 }
@@ -148,6 +155,7 @@ pub(crate) async fn of_groups(
             namespace_id: row.get(0),
             namespace: row.get(1),
             role: row.get::<_, &str>(2).parse().ok()?,
+            rights: tokens::rights(row, 4),
             group: row.get(3),
         })
     });
@@ -159,6 +167,7 @@ fn view(row: &tokio_postgres::Row) -> Option<GroupRoleView> {
     Some(GroupRoleView {
         group: row.get(0),
         role: row.get::<_, &str>(1).parse().ok()?,
+        rights: tokens::rights(row, 3),
         changed_at: row.get(2),
     })
 }

@@ -35,6 +35,7 @@ mod events;
 mod pipeline;
 #[cfg(feature = "faults")]
 mod seeded_bug;
+mod small;
 pub(crate) mod statement;
 mod transition;
 mod weight;
@@ -43,6 +44,7 @@ use columns::{Columns, Moves};
 pub use events::Events;
 pub(crate) use events::to_text;
 use pipeline::Frame;
+pub use small::read_small;
 use statement::ChangeKinds;
 pub use transition::{
     EffectChange, JournalRow, LeaseChange, RecordChange, Transition, TransitionResult, WaitChange,
@@ -107,7 +109,16 @@ const LATEST: &str = "
      ORDER BY seq DESC
      LIMIT 1";
 
-pub(crate) const STATEMENTS: &[&str] = &[LOCK_ROWS, LOCK, EXAMINE, LOAD, READ, READ_FIRST, LATEST];
+pub(crate) const STATEMENTS: &[&str] = &[
+    LOCK_ROWS,
+    LOCK,
+    EXAMINE,
+    LOAD,
+    READ,
+    READ_FIRST,
+    small::READ_SMALL,
+    LATEST,
+];
 
 /// The batch of one commit of transitions.
 pub struct TransitionBatch;

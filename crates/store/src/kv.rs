@@ -349,7 +349,7 @@ pub fn slot(namespace_id: i32, entry: &str) -> Slot {
     Slot::of(&bytes)
 }
 
-fn column(slot: Slot) -> i16 {
+pub(crate) fn column(slot: Slot) -> i16 {
     slot.number() as i16
 }
 

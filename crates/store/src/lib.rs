@@ -42,6 +42,7 @@ pub mod group_roles;
 pub mod health;
 pub mod journal;
 pub mod key_audit;
+pub mod key_presence;
 pub mod kv;
 pub mod late_responses;
 pub mod listed;
@@ -141,6 +142,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("late_responses", late_responses::STATEMENTS),
         ("flows", flows::STATEMENTS),
         ("flows", flows::PROMOTION),
+        ("flows", flows::VIEWS),
         ("gates", gates::STATEMENTS),
         ("group_roles", group_roles::STATEMENTS),
         ("health", health::STATEMENTS),
@@ -198,6 +200,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("tasks", tasks::VIEWS),
         ("tokens", tokens::STATEMENTS),
         ("key_audit", key_audit::STATEMENTS),
+        ("key_presence", key_presence::STATEMENTS),
         ("object_versions", object_versions::STATEMENTS),
         ("waits", waits::STATEMENTS),
         ("waits", waits::LISTS),

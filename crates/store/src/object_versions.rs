@@ -77,6 +77,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     stale::ALL,
     stale::OF_KEY,
     stale::BEHIND,
+    stale::OF_KEY_BEHIND,
     FORGET,
     FORGET_STALE,
 ];

@@ -15,7 +15,7 @@ pub mod views;
 use std::collections::BTreeMap;
 
 use deadpool_postgres::Transaction;
-use semel_model::{Rights, Role, Span, TokenId};
+use semel_model::{Right, Rights, Role, Span, TokenId};
 use sha2::{Digest, Sha256};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -208,32 +208,33 @@ async fn open(
 
 /// Several groups of a person have their roles together.
 fn gather(mapped: Vec<MappedGroup>) -> Vec<Membership> {
-    let mut by_name: BTreeMap<String, (i32, Vec<Role>, Vec<String>)> = BTreeMap::new();
+    let mut by_name: BTreeMap<String, (i32, Vec<Role>, Vec<String>, Vec<Right>)> = BTreeMap::new();
     for group in mapped {
-        let (_, roles, groups) =
-            by_name
-                .entry(group.namespace)
-                .or_insert((group.namespace_id, Vec::new(), Vec::new()));
+        let none = (group.namespace_id, Vec::new(), Vec::new(), Vec::new());
+        let (_, roles, groups, further) = by_name.entry(group.namespace).or_insert(none);
         groups.push(group.group);
+        further.extend(group.rights.iter());
         if !roles.contains(&group.role) {
             roles.push(group.role);
         }
     }
-    let memberships = by_name
-        .into_iter()
-        .map(|(namespace, (namespace_id, roles, groups))| {
-            let rights = roles.iter().flat_map(|role| role.rights().iter());
-            Membership {
-                namespace_id,
-                namespace,
-                rights: rights.collect(),
-                groups,
-                role: match roles.as_slice() {
-                    [role] => Some(*role),
-                    _ => None,
-                },
-            }
-        });
+    let memberships =
+        by_name
+            .into_iter()
+            .map(|(namespace, (namespace_id, roles, groups, further))| {
+                let rights = roles.iter().flat_map(|role| role.rights().iter());
+                let rights = rights.chain(further);
+                Membership {
+                    namespace_id,
+                    namespace,
+                    rights: rights.collect(),
+                    groups,
+                    role: match roles.as_slice() {
+                        [role] => Some(*role),
+                        _ => None,
+                    },
+                }
+            });
     memberships.collect()
 }
 

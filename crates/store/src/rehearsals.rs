@@ -19,7 +19,7 @@ pub use observe::{
 pub(crate) use records::STATEMENTS as RECORDS;
 pub use records::{
     RehearsalEnd, RehearsalRow, RehearsalTries, RehearsalView, Rehearsed, advance, ask,
-    count_tried, find, finish, list_latest, list_of_flow,
+    count_tried, find, finish, list_latest, list_of_flow, list_of_release,
 };
 
 use crate::cell::{Cell, ReadError};

@@ -7,7 +7,7 @@
 
 mod candidates;
 
-pub use candidates::{JobRange, PlannedRun, list_candidates};
+pub use candidates::{Candidates, JobRange, PlannedRun, list_candidates};
 
 use jiff::Timestamp;
 use semel_model::{RunId, RunJobId};
@@ -29,7 +29,7 @@ const FORGET: &str = "
     DELETE FROM run_jobs
      WHERE id IN (SELECT id FROM run_jobs
                    WHERE namespace_id = $1 AND created_at < (SELECT moment()) - interval '90 days'
-                     AND state = 'done'
+                     AND state <> 'running'
                    ORDER BY created_at LIMIT 10)";
 
 const CREATE: &str = "
@@ -71,6 +71,12 @@ const RETURN: &str = "
            due_at = moment() + make_interval(secs => $2)
      WHERE j.id = $1 AND j.state = 'running'";
 
+const STOP: &str = "
+    UPDATE run_jobs SET state = 'stopped'
+     WHERE id = $1 AND namespace_id = $2 AND state = 'running'";
+
+const RUNNING: &str = "SELECT state = 'running' FROM run_jobs WHERE id = $1";
+
 macro_rules! counted {
     ($condition:literal) => {
         concat!(
@@ -102,7 +108,8 @@ const REFUSED: &str = "
      LIMIT 100";
 
 pub(crate) const STATEMENTS: &[&str] = &[
-    candidates::CANDIDATES,
+    candidates::SCAN,
+    candidates::OPEN,
     FORGET,
     CREATE,
     ADD,
@@ -111,6 +118,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     NOTE,
     POSTPONE,
     RETURN,
+    STOP,
+    RUNNING,
     LIST,
     FIND,
     REFUSED,
@@ -293,6 +302,31 @@ pub async fn give_back(cell: HomeCell<'_>, job: RunJobId, secs: f64) -> Result<(
     let client = cell.reader().await?;
     client.execute(RETURN, &[job.as_uuid(), &secs]).await?;
     Ok(())
+}
+
+/// Stops a job that runs: what is left of it is left alone. The act is recorded in the same commit. False
+/// where it does not run, or is none of this namespace.
+pub async fn stop(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    job: RunJobId,
+    act: &AuditEntry,
+) -> Result<bool, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    if tx.execute(STOP, &[job.as_uuid(), &namespace_id]).await? == 0 {
+        return Ok(false);
+    }
+    audit::append(&tx, act).await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
+/// Whether a job runs.
+pub async fn is_running(cell: HomeCell<'_>, job: RunJobId) -> Result<bool, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_opt(RUNNING, &[job.as_uuid()]).await?;
+    Ok(row.is_some_and(|row| row.get(0)))
 }
 
 /// A job as the API shows it.

@@ -44,11 +44,21 @@ const LOCK: &str = "
      WHERE id = $1
        FOR UPDATE";
 
-const LIST: &str = "
+macro_rules! select {
+    ($condition:literal) => {
+        concat!(
+            "
     SELECT id, namespace_id, flow, release_id, version, zones, decided_to, due_at, paused_at,
            paused_by, moment()
-      FROM schedules
-     WHERE $1::int4 IS NULL OR namespace_id = $1";
+      FROM schedules",
+            $condition
+        )
+    };
+}
+
+const LIST: &str = select!("");
+const LIST_OF_NAMESPACE: &str = select!(" WHERE namespace_id = $1");
+const FIND: &str = select!(" WHERE id = $1");
 
 /// Instants count from when the release went live; from now, where that was before it was kept.
 const OPEN: &str = "
@@ -94,6 +104,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     TAKE,
     LOCK,
     LIST,
+    LIST_OF_NAMESPACE,
+    FIND,
     OPEN,
     WAKE,
     PAUSE,
@@ -222,14 +234,27 @@ pub async fn look(cell: &Cell) -> Result<(Timestamp, Option<Timestamp>), ReadErr
     Ok((row.get(0), row.get(1)))
 }
 
-/// Lists the schedules of a namespace, or of all.
-pub async fn list(
+/// Lists the schedules of all namespaces.
+pub async fn list(cell: EveryCell<'_>) -> Result<Vec<Schedule>, ReadError> {
+    let rows = cell.reader().await?.query(LIST, &[]).await?;
+    Ok(rows.iter().map(read_schedule).collect())
+}
+
+/// Lists the schedules of a namespace.
+pub async fn list_of_namespace(
     cell: EveryCell<'_>,
-    namespace_id: Option<i32>,
+    namespace_id: i32,
 ) -> Result<Vec<Schedule>, ReadError> {
     let client = cell.reader().await?;
-    let rows = client.query(LIST, &[&namespace_id]).await?;
+    let rows = client.query(LIST_OF_NAMESPACE, &[&namespace_id]).await?;
     Ok(rows.iter().map(read_schedule).collect())
+}
+
+/// Finds one schedule.
+pub async fn find(cell: SlotCell<'_>, id: ScheduleId) -> Result<Option<Schedule>, ReadError> {
+    let client = cell.reader().await?;
+    let row = client.query_opt(FIND, &[id.as_uuid()]).await?;
+    Ok(row.as_ref().map(read_schedule))
 }
 
 /// Makes rows for schedules that have none.

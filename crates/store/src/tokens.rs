@@ -355,7 +355,7 @@ fn view(row: &Row) -> TokenView {
 }
 
 /// A word that this version does not know allows nothing.
-fn rights(row: &Row, column: usize) -> Rights {
+pub(crate) fn rights(row: &Row, column: usize) -> Rights {
     let words: Vec<&str> = row.get(column);
     Rights::of_words(words)
 }

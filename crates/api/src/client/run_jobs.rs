@@ -4,7 +4,7 @@ use semel_model::RunJobId;
 
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError};
-use crate::types::{AskRunJob, Page, RunJob, RunJobPlan};
+use crate::types::{AskRunJob, Page, RunJob, RunJobPlan, StopRunJob};
 
 impl Client {
     /// The runs that would be cancelled or resumed. Changes nothing.
@@ -20,6 +20,17 @@ impl Client {
         key: &str,
     ) -> Result<Answer<RunJob>, ClientError> {
         carry_out(self.post(&["v1", "run-jobs"], key).json(ask)).await
+    }
+
+    /// Stops a job: what is left of it is left alone.
+    pub async fn stop_run_job(
+        &self,
+        job: RunJobId,
+        stop: &StopRunJob,
+        key: &str,
+    ) -> Result<Answer<RunJob>, ClientError> {
+        let path = ["v1", "run-jobs", &job.to_string(), "stop"];
+        carry_out(self.post(&path, key).json(stop)).await
     }
 
     /// Lists jobs, newest first.

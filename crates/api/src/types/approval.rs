@@ -20,6 +20,9 @@ pub struct Approval {
     pub run: RunId,
     /// The flow.
     pub flow: String,
+    /// The key of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The step's path.
     pub step: String,
     /// Its state.
@@ -35,9 +38,10 @@ pub struct Approval {
     pub escalate_at: Option<Timestamp>,
     /// What is decided about, as it was when people were asked.
     pub shown: Value,
-    /// Its digest, which a decision has to name.
-    #[schema(value_type = schema::Digest)]
-    pub digest: Digest,
+    /// Its digest, which a decision has to name; absent where the caller may not see what is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Digest>)]
+    pub digest: Option<Digest>,
     /// Whether the link alone is not enough.
     pub login: bool,
     /// Who may not decide, because they started the run.

@@ -13,7 +13,7 @@ use crate::schema;
 /// One change to the world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Effect {
-    /// The effect, which is the key that the destination was sent.
+    /// The effect.
     #[serde(rename = "effect")]
     #[schema(value_type = schema::EffectId)]
     pub id: EffectId,
@@ -46,6 +46,11 @@ pub struct Effect {
     /// a single effect, and on doubts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
+    /// The key that the destination is sent with every attempt: the effect's own, or that of the
+    /// step's business key. On a single effect, on doubts and on the effects of a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::EffectId>)]
+    pub key_sent: Option<EffectId>,
     /// What was sent, or would be: on a single effect, and on doubts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<Sent>,
@@ -61,11 +66,6 @@ pub struct Sent {
     /// The connection that it uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
-    /// The key that the destination is sent, where the step has a business key; otherwise it is the
-    /// effect itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::EffectId>)]
-    pub key: Option<EffectId>,
     /// The method and the address, the statement, the command, or whom it goes to.
     pub what: String,
     /// The body, the values, or the text.
@@ -99,6 +99,9 @@ pub struct Source {
     pub flow: String,
     /// The run's key.
     pub key: String,
+    /// The number of the release that the run is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<i32>,
 }
 
 /// Which effects to list.
@@ -266,8 +269,9 @@ pub struct Duplicate {
     pub first_at: Timestamp,
     /// When the latest came.
     pub last_at: Timestamp,
-    /// Their payload's fingerprint.
-    pub fingerprint: String,
+    /// Their payload's fingerprint, for who may see the payload: a short one could be guessed by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// Their payload, where it differs from the first delivery's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,

@@ -155,6 +155,9 @@ pub struct FlowDiff {
     pub after: String,
     /// What differs.
     pub differences: Vec<FlowDifference>,
+    /// What the check says of what was looked at, with the connections as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// One thing that differs.

@@ -15,6 +15,10 @@ pub struct GroupRole {
     /// The role.
     #[schema(value_type = schema::Role)]
     pub role: Role,
+    /// What they may do besides.
+    #[serde(default)]
+    #[schema(value_type = schema::Rights)]
+    pub rights: Rights,
     /// When the group got it.
     pub changed_at: Timestamp,
 }
@@ -28,6 +32,10 @@ pub struct MapGroup {
     /// The role: none that has a right that the caller lacks.
     #[schema(value_type = schema::Role)]
     pub role: Role,
+    /// What they may do besides: rights that this role may be given one by one, and that the caller has.
+    #[serde(default)]
+    #[schema(value_type = schema::Rights)]
+    pub rights: Rights,
 }
 
 /// Takes the role of a group away.

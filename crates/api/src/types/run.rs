@@ -268,8 +268,10 @@ pub struct KeyInfo {
     /// The state of that run, while its record is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<RunStatus>,
-    /// The fingerprint of the first delivery's payload.
-    pub fingerprint: String,
+    /// The fingerprint of the first delivery's payload, for who may see payloads: a short one could be
+    /// guessed by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// When the key may expire.
     pub expires_at: Timestamp,
 }

@@ -82,7 +82,7 @@ pub struct RunJob {
     pub verb: String,
     /// Their flow.
     pub flow: String,
-    /// `running`, or `done` once every run has an outcome.
+    /// `running`; `done` once every run has an outcome; `stopped` where an operator stopped it.
     pub state: String,
     /// The digest of its plan.
     pub digest: String,
@@ -101,6 +101,14 @@ pub struct RunJob {
     /// Some of those, with why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<RefusedRun>,
+}
+
+/// Stops a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StopRunJob {
+    /// Why, for the audit record.
+    pub reason: String,
 }
 
 /// A run of a job that was not cancelled or resumed.

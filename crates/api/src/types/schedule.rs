@@ -41,6 +41,23 @@ pub struct Schedule {
     pub latest: Option<Tick>,
 }
 
+/// A schedule with its next instants and its latest ticks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ScheduleDetail {
+    /// The schedule itself.
+    #[serde(flatten)]
+    pub schedule: Schedule,
+    /// Its next instants; none while it is paused.
+    #[serde(default)]
+    pub instants: Vec<Instant>,
+    /// Its latest ticks, latest first.
+    #[serde(default)]
+    pub ticks: Vec<Tick>,
+    /// What to send as `cursor` for the ticks before them; absent where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
 /// The decision about an instant, or about several that were skipped together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Tick {

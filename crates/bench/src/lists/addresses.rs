@@ -216,7 +216,7 @@ pub(super) const PAGES: [&str; 53] = [
     "/tasks",
     "/tasks?queue=images&all=yes",
     "/jobs",
-    "/jobs/new?verb=resume&flow=failing&state=failed",
+    "/jobs/new?verb=resume&flow=failing&state=failed&after={since}",
     "/jobs/{job}",
     "/replays",
     "/replays/{plan}",

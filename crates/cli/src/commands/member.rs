@@ -1,7 +1,7 @@
 //! `semel member`: who may enter through the identity provider.
 
-use semel_api::types::{ChangePerson, MapGroup, PersonFilter, UnmapGroup};
-use semel_model::{Role, TokenId};
+use semel_api::types::{ChangePerson, GroupRole, MapGroup, PersonFilter, UnmapGroup};
+use semel_model::{Right, Role, TokenId};
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
@@ -12,7 +12,7 @@ use crate::text::{ago, printable};
 /// Say who may enter through the identity provider, and as what. Needs the right `admin`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
-  semel member map ops --role operator
+  semel member map ops --role operator --right settle
   semel member list
   semel member people
   semel member revoke tok_… --reason 'the account was taken over'")]
@@ -33,6 +33,10 @@ pub(crate) struct Map {
     /// The role: none that has a right that you do not have.
     #[arg(long)]
     role: Role,
+    /// A right that they have besides: `settle` or `replay` for an operator; `promote`, `connect` or
+    /// `secret` for an editor; `override` or `redo` for an admin.
+    #[arg(long = "right", value_name = "RIGHT")]
+    rights: Vec<Right>,
 }
 
 /// Take the role of a group away. Its members sign in again, as far as their other groups reach.
@@ -89,14 +93,22 @@ async fn run_map(ctx: &Context, arguments: &Map) -> Result<Answer, Problem> {
     let map = MapGroup {
         group: arguments.group.clone(),
         role: arguments.role,
+        rights: arguments.rights.iter().copied().collect(),
     };
     let mapped = remote::client(ctx)?.map_group(&map).await?;
     let text = format!(
         "members of {} are {}",
         printable(&mapped.group),
-        mapped.role
+        in_words(&mapped)
     );
     Ok(Answer::done(&mapped, text).next("semel member list"))
+}
+
+fn in_words(mapped: &GroupRole) -> String {
+    match mapped.rights.is_empty() {
+        true => mapped.role.to_string(),
+        false => format!("{} with {}", mapped.role, mapped.rights),
+    }
 }
 
 async fn run_unmap(ctx: &Context, arguments: &Unmap) -> Result<Answer, Problem> {
@@ -115,7 +127,7 @@ async fn run_list(ctx: &Context) -> Result<Answer, Problem> {
     for mapped in &page.items {
         table.add_row([
             cell(&mapped.group),
-            cell(mapped.role.as_str()),
+            cell(in_words(mapped)),
             cell(ago(mapped.changed_at)),
         ]);
     }

@@ -72,10 +72,9 @@ pub(crate) fn detail(approval: &Approval, style: Style) -> String {
     if approval.until.is_some() {
         lines.push(format!("  until     {}", maybe_ago(approval.until)));
     }
-    lines.push(format!(
-        "  digest    {}",
-        printable(approval.digest.as_str())
-    ));
+    if let Some(digest) = &approval.digest {
+        lines.push(format!("  digest    {}", printable(digest.as_str())));
+    }
     if let Some(made) = &approval.decision {
         lines.push(format!("  decision  {}", decision(made, style)));
     }

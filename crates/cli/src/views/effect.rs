@@ -59,7 +59,7 @@ pub(crate) fn map(effects: &[Effect], style: Style) -> String {
     render(&table)
 }
 
-/// The effects of one run. An effect's identity is the key that the destination is sent.
+/// The effects of one run, with the keys that the destinations are sent.
 pub(crate) fn table_of_run(effects: &[Effect], style: Style) -> String {
     let header = [
         "STEP",
@@ -74,7 +74,7 @@ pub(crate) fn table_of_run(effects: &[Effect], style: Style) -> String {
     for effect in effects {
         table.add_row([
             cell(&effect.step),
-            cell(effect.id.to_string()),
+            cell(effect.key_sent.unwrap_or(effect.id).to_string()),
             cell(&effect.guard),
             toned_cell(tone(effect.state), effect.state.as_str()),
             cell(effect.attempt.to_string()),
@@ -120,7 +120,6 @@ fn sent_lines(sent: &Sent) -> Vec<String> {
     let over = sent.connection.as_deref();
     let over = over.map_or(String::new(), |name| format!(" (over {name})"));
     let mut lines = vec![printable(&format!("  sent      {}{over}", sent.what))];
-    lines.extend(sent.key.map(|key| format!("  key sent  {key}")));
     if let Some(body) = &sent.body {
         let more = if sent.cut { " …" } else { "" };
         lines.push(printable(&format!("  body      {body}{more}")));

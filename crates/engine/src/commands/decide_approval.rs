@@ -109,7 +109,9 @@ impl Approver {
         }
     }
 
-    fn is_among(&self, people: &[String]) -> bool {
+    /// Whether they, or a group of theirs, are among those who are asked.
+    #[must_use]
+    pub fn is_among(&self, people: &[String]) -> bool {
         match self {
             // A claimed name proves nothing, so it cannot exclude a person either.
             Self::Link { .. } => true,

@@ -127,7 +127,8 @@ impl Runtime {
             release.namespace_id == namespace_id && release.flow.trigger.schedule.is_some()
         });
         releases.sort_by(|one, other| one.flow.name.cmp(&other.flow.name));
-        let rows = schedules::list(self.cell.for_people().every(), Some(namespace_id)).await?;
+        let cell = self.cell.for_people();
+        let rows = schedules::list_of_namespace(cell.every(), namespace_id).await?;
         let rows: HashMap<ScheduleId, Schedule> =
             rows.into_iter().map(|row| (row.id, row)).collect();
         let id = |release: &Release| ScheduleId::derive(&release.namespace, &release.flow.name);
@@ -146,10 +147,17 @@ impl Runtime {
         namespace_id: i32,
         flow: &FlowName,
     ) -> Result<Option<ScheduleView>, ReadError> {
-        let views = self.list_schedules(namespace_id).await?;
-        Ok(views
-            .into_iter()
-            .find(|view| view.release.flow.name == *flow))
+        self.catalogue.refresh().await?;
+        let live = self.catalogue.find_flow(namespace_id, flow);
+        let Some(release) = live.filter(|live| live.flow.trigger.schedule.is_some()) else {
+            return Ok(None);
+        };
+        let id = ScheduleId::derive(&release.namespace, flow);
+        let cell = self.cell.for_people();
+        let row = schedules::find(cell.of(id), id).await?;
+        let latest = schedules::list_latest(cell.every(), &[id]).await?;
+        let latest = latest.into_iter().next().map(|(_, tick)| tick);
+        Ok(Some(self.view(release, id, row.as_ref(), latest)))
     }
 
     fn view(

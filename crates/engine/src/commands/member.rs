@@ -25,6 +25,14 @@ pub enum MemberError {
     /// The mapper would give what they do not have.
     #[error("the mapper does not have {0}")]
     Beyond(Rights),
+    /// The role cannot be given these rights.
+    #[error("a group that is {role} cannot be given {rights}: it may be given {}", .role.grantable())]
+    Unfit {
+        /// The role.
+        role: Role,
+        /// The rights.
+        rights: Rights,
+    },
     /// The mapper's token was revoked, or has expired; or there are too many groups.
     #[error("a namespace maps at most {GROUPS_MAX} groups, and its mapper has to work")]
     Refused,
@@ -47,7 +55,7 @@ impl MemberError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Invalid(_) | Self::Refused => "body-invalid",
+            Self::Invalid(_) | Self::Refused | Self::Unfit { .. } => "body-invalid",
             Self::Beyond(_) => "right-missing",
             Self::NotMapped => "group-not-mapped",
             Self::Unknown => "person-not-found",
@@ -67,20 +75,35 @@ impl Runtime {
         self: &Arc<Self>,
         mapper: TokenMaker<'_>,
         group: &str,
-        role: Role,
+        (role, further): (Role, Rights),
     ) -> Result<GroupRoleView, MemberError> {
         validate_group(group)?;
-        let beyond = role.rights().without(mapper.rights);
+        let unfit = further.without(role.grantable());
+        if !unfit.is_empty() {
+            return Err(MemberError::Unfit {
+                role,
+                rights: unfit,
+            });
+        }
+        let all: Rights = role.rights().iter().chain(further.iter()).collect();
+        let beyond = all.without(mapper.rights);
         if !beyond.is_empty() {
             return Err(MemberError::Beyond(beyond));
         }
         let (cell, namespace_id) = (self.cell.home(), mapper.by.namespace_id);
         let known = group_roles::find(cell, namespace_id, group).await?;
-        if let Some(known) = known.filter(|known| known.role == role) {
+        if let Some(known) = known.filter(|it| it.role == role && it.rights == further) {
             return Ok(known);
         }
-        let act = mapper.by.act("member.map", &format!("{group} as {role}"));
-        let mapped = group_roles::map(cell, namespace_id, (group, role), mapper.id, &act).await?;
+        let with = match further.is_empty() {
+            true => String::new(),
+            false => format!(" with {further}"),
+        };
+        let act = mapper
+            .by
+            .act("member.map", &format!("{group} as {role}{with}"));
+        let given = (group, role, further);
+        let mapped = group_roles::map(cell, namespace_id, given, mapper.id, &act).await?;
         let found = group_roles::find(cell, namespace_id, group).await?;
         found.filter(|_| mapped).ok_or(MemberError::Refused)
     }

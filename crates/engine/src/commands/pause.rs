@@ -119,9 +119,7 @@ impl Runtime {
     ) -> Result<(), PauseCommandError> {
         let home = self.cell.home();
         let exists = match kind {
-            PauseKind::Flow => !flows::list(home, namespace_id, Some(name))
-                .await?
-                .is_empty(),
+            PauseKind::Flow => flows::find(home, namespace_id, name).await?.is_some(),
             PauseKind::Connection => connections::find(home, namespace_id, name).await?.is_some(),
         };
         exists.then_some(()).ok_or(PauseCommandError::Unknown(kind))

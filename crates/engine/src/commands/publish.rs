@@ -95,8 +95,8 @@ impl Runtime {
         actor: &str,
     ) -> Result<Published, FlowError> {
         let cell = &self.cell;
-        let views = flows::list(cell.home(), namespace_id, Some(flow.as_str())).await?;
-        let view = views.into_iter().next().ok_or(FlowError::UnknownFlow)?;
+        let found = flows::find(cell.home(), namespace_id, flow.as_str()).await?;
+        let view = found.ok_or(FlowError::UnknownFlow)?;
         let source = view.draft.ok_or(FlowError::NoDraft)?;
         let facts = self.facts(namespace_id, Severity::Error).await?;
         let checked = semel_flow::check_with(&format!("{flow}.flow.yaml"), &source, &facts);

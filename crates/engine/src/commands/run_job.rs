@@ -73,6 +73,11 @@ pub enum RunJobError {
     /// More runs fit than one job may have.
     #[error("more than {JOB_RUNS_MAX} runs fit: name a shorter time with --after and --before")]
     TooMany,
+    /// More runs were accepted in that time than are looked at for those that fit.
+    #[error(
+        "too many runs were accepted in that time to look at each: name a shorter one with --after and --before"
+    )]
+    TooWide,
     /// Runs in this state are not cancelled or resumed.
     #[error("runs that are {0} are in no state for this")]
     State(RunState),
@@ -111,8 +116,8 @@ impl Runtime {
             ],
         };
         let flow = wish.flow.as_str();
-        let known = flows::list(self.cell.home(), namespace_id, Some(flow)).await?;
-        if known.is_empty() {
+        let known = flows::find(self.cell.home(), namespace_id, flow).await?;
+        if known.is_none() {
             return Err(RunJobError::NoFlow);
         }
         let range = JobRange {
@@ -121,7 +126,11 @@ impl Runtime {
             after: wish.after,
             before: wish.before,
         };
-        let runs = run_jobs::list_candidates(self.cell.every(), namespace_id, &range).await?;
+        let found = run_jobs::list_candidates(self.cell.every(), namespace_id, &range).await?;
+        if found.is_cut {
+            return Err(RunJobError::TooWide);
+        }
+        let runs = found.runs;
         if runs.is_empty() {
             return Err(RunJobError::Empty);
         }
@@ -166,6 +175,19 @@ impl Runtime {
         run_jobs::create(self.cell.home(), &job, &plan.runs, &act).await?;
         self.signals.job_made.notify_one();
         Ok(id)
+    }
+
+    /// Stops a job: no further run of it is cancelled or resumed. False where it does not run any more.
+    pub async fn stop_run_job(
+        &self,
+        namespace_id: i32,
+        job: RunJobId,
+        reason: &str,
+        actor: &str,
+    ) -> Result<bool, RunJobError> {
+        let act = AuditEntry::new(namespace_id, actor, "run.stop-many", &job.to_string());
+        let act = act.because(reason)?;
+        Ok(run_jobs::stop(self.cell.home(), namespace_id, job, &act).await?)
     }
 
     /// Cancels or resumes one run of a job, if it is in the state that the operator was shown.

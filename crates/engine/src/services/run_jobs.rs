@@ -53,6 +53,10 @@ impl Service for RunJobs {
             if self.runtime.shutdown.requested.is_cancelled() || begun.elapsed() > TURN {
                 break;
             }
+            // An operator may have stopped it a moment ago.
+            if !run_jobs::is_running(home(), job.id).await? {
+                break;
+            }
             let outcome = self.runtime.carry_out_item(&job, &item).await;
             postponed |= outcome == JobOutcome::Postponed;
             run_jobs::note(home(), job.id, item.run, &outcome).await?;

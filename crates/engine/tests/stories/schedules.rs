@@ -58,7 +58,7 @@ async fn list_runs(world: &World) -> Result<Vec<RunView>> {
 async fn until_decided(world: &World, to: &str) -> Result<Vec<String>> {
     let to = at(to)?;
     soon(async || {
-        let rows = schedules::list(world.engine.cell().every(), None).await?;
+        let rows = schedules::list(world.engine.cell().every()).await?;
         let decided = rows.iter().any(|row| row.decided_to >= to);
         let over = list_runs(world).await?;
         let over = over.iter().all(|run| run.state.is_ended());

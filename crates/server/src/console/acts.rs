@@ -106,9 +106,20 @@ pub(super) fn reason(id: &str, value: &str) -> Markup {
 
 /// Asks for a line of text.
 pub(super) fn line(name: &'static str, label: &str, value: &str, help: &str) -> Markup {
+    line_of((name, name), label, value, help)
+}
+
+/// Asks for a line of text, where a page asks for several of this name.
+pub(super) fn line_of(
+    (id, name): (&str, &'static str),
+    label: &str,
+    value: &str,
+    help: &str,
+) -> Markup {
+    let id = escape(id);
     assembled(format!(
-        "<div class=\"field\"><label for=\"{name}\">{}</label>\
-         <input id=\"{name}\" name=\"{name}\" type=\"text\" autocomplete=\"off\" value=\"{}\"><p class=\"help\">{}</p></div>",
+        "<div class=\"field\"><label for=\"{id}\">{}</label>\
+         <input id=\"{id}\" name=\"{name}\" type=\"text\" autocomplete=\"off\" value=\"{}\"><p class=\"help\">{}</p></div>",
         escape(label),
         escape(value),
         Markup::text(help)
@@ -142,6 +153,13 @@ pub(super) fn choice(
         .collect();
     assembled(format!(
         "<fieldset><legend>{legend}</legend>{options}</fieldset>"
+    ))
+}
+
+/// Asks for a yes.
+pub(super) fn check(name: &'static str, label: &'static str) -> Markup {
+    assembled(format!(
+        "<label class=\"choice\"><input type=\"checkbox\" name=\"{name}\" value=\"yes\"> <span>{label}</span></label>"
     ))
 }
 
@@ -203,7 +221,8 @@ pub(super) fn folded(summary: &'static str, is_open: bool, content: &Markup) -> 
 }
 
 /// A part of a page, with its heading.
-pub(super) fn section(id: &'static str, heading: &'static str, content: &Markup) -> Markup {
+pub(super) fn section(id: &str, heading: &'static str, content: &Markup) -> Markup {
+    let id = escape(id);
     assembled(format!(
         "<section id=\"{id}\" aria-labelledby=\"{id}-heading\"><h2 id=\"{id}-heading\">{heading}</h2>{content}</section>"
     ))

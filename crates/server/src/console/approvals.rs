@@ -8,7 +8,7 @@ use semel_model::Right;
 use semel_model::approval::{ApprovalDecision, Digest};
 
 use super::acts::{self, Button, Offer};
-use super::markup::{self, Markup};
+use super::markup::{self, Markup, Whole};
 use super::shell::{Page, Shell, Trouble, next_page, show, show_as, status_of};
 use super::visit::{Form, Visit};
 use super::words;
@@ -56,13 +56,18 @@ pub(super) fn table(visit: &Visit, caption: &str, approvals: &[Approval]) -> Mar
         vec![
             state(one),
             Markup::text(&format!("{} · {}", one.flow, one.step)).link(&page),
+            one.key.as_deref().map(markup::code).unwrap_or_default(),
             Markup::text(&one.from.join(", ")),
             visit.time(one.opened_at),
             one.until.map(|at| visit.time(at)).unwrap_or_default(),
         ]
     };
     let rows: Vec<Vec<Markup>> = approvals.iter().map(row).collect();
-    markup::table(caption, &["State", "What", "From", "Asked", "Until"], &rows)
+    markup::table(
+        caption,
+        &["State", "What", "Key", "From", "Asked", "Until"],
+        &rows,
+    )
 }
 
 fn state(approval: &Approval) -> Markup {
@@ -127,11 +132,11 @@ async fn show_approval(
     let approval: Approval = visit.get(&json).await?;
     let command = format!("semel approval show {}", approval.approval);
     let title = format!("{} · {}", approval.flow, approval.step);
-    let whole = visit.parameter("whole") == "yes";
+    let whole = visit.whole();
     let mut body = vec![acts::section(
         "shown",
         "What is decided about",
-        &shown(&approval, whole),
+        &shown(&approval, &whole),
     )];
     match &approval.decision {
         Some(decision) => body.push(said(visit, decision)),
@@ -159,7 +164,7 @@ async fn show_approval(
 }
 
 /// What people see: its members one by one, where it has some.
-fn shown(approval: &Approval, whole: bool) -> Markup {
+fn shown(approval: &Approval, whole: &Whole) -> Markup {
     let Some(members) = approval.shown.as_object() else {
         return markup::value(&approval.shown, whole);
     };
@@ -215,7 +220,12 @@ fn facts(visit: &Visit, approval: &Approval) -> Markup {
         ("Until", time(approval.until)),
         (
             "Digest of what is shown",
-            markup::code(approval.digest.as_str()),
+            markup::code(
+                approval
+                    .digest
+                    .as_ref()
+                    .map_or("", |digest| digest.as_str()),
+            ),
         ),
     ]);
     acts::section("about", "About this approval", &facts)
@@ -228,7 +238,13 @@ fn decide_form(visit: &Visit, approval: &Approval, comment: &str) -> Result<Mark
             action: visit.page(&format!("/approvals/{}/decide", approval.approval)),
             right: Right::Approve,
             fields: vec![
-                acts::carried("digest", approval.digest.as_str()),
+                acts::carried(
+                    "digest",
+                    approval
+                        .digest
+                        .as_ref()
+                        .map_or("", |digest| digest.as_str()),
+                ),
                 // Of several lines: Enter in a single line would press the first button.
                 acts::lines(
                     "comment",

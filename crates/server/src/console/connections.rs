@@ -186,7 +186,7 @@ async fn show_connection(
     body.push(section(
         "setting",
         "What its owner says of it",
-        &markup::value(&setting, visit.parameter("whole") == "yes"),
+        &markup::value(&setting, &visit.whole()),
     ));
     body.push(section(
         "acts",

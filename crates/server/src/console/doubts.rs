@@ -6,7 +6,7 @@ pub(super) mod group;
 use semel_api::types::{Effect, Page as Found};
 
 use super::effects;
-use super::markup::{self, Markup, assembled};
+use super::markup::{self, Markup, Whole, assembled};
 use super::shell::{Page, Shell, next_page, show};
 use super::visit::Visit;
 use super::words;
@@ -89,7 +89,7 @@ fn card(visit: &Visit, doubt: &Effect) -> String {
     let sent = doubt
         .sent
         .as_ref()
-        .map(|sent| markup::block(&sent.what, false));
+        .map(|sent| markup::block(&sent.what, &Whole::At(format!("{page}?whole=yes"))));
     let settle = Markup::text("Look closer and settle").link(&page);
     format!(
         "<li><h3>{}</h3>{}{}<p>{settle}</p></li>",

@@ -10,7 +10,7 @@ use semel_model::Right;
 use serde_json::Value;
 
 use super::acts::{self, Button, Offer, section};
-use super::markup::{self, Markup};
+use super::markup::{self, Markup, Whole};
 use super::shell::{Page, Shell, Trouble, next_page, show, show_as, status_of};
 use super::visit::{Form, Visit};
 use super::{run, words};
@@ -157,8 +157,8 @@ async fn show_repeats(
         true => Markup::text("No repeat of this run was stopped.").within("p", "empty"),
         false => table(visit, "Repeats of this run", &found.items),
     }];
-    for duplicate in &found.items {
-        parts.push(details(visit, &detail, duplicate, reason)?);
+    for (number, duplicate) in found.items.iter().enumerate() {
+        parts.push(details(visit, &detail, (number + 1, duplicate), reason)?);
     }
     let command = format!("semel duplicate list --run {}", detail.run.id);
     let title = format!("Repeats of {}", detail.run.key);
@@ -182,13 +182,14 @@ async fn show_repeats(
 fn details(
     visit: &Visit,
     detail: &RunDetail,
-    duplicate: &Duplicate,
+    (number, duplicate): (usize, &Duplicate),
     reason: &str,
 ) -> Result<Markup, ApiError> {
     let mut parts = Vec::new();
     if let (Some(first), Some(payload)) = (run::input(&detail.journal), &duplicate.payload) {
-        let table = differences(first, payload);
-        parts.push(section("difference", "How the payload differs", &table));
+        let table = differences(first, payload, &visit.whole());
+        let id = format!("difference-{number}");
+        parts.push(section(&id, "How the payload differs", &table));
     }
     if let Some(decision) = &duplicate.decision {
         let said = format!(
@@ -204,16 +205,21 @@ fn details(
         &duplicate.decision,
     ) {
         let action = visit.page(&format!("/runs/{}/duplicates/{id}", detail.run.id));
-        parts.push(section(
-            "decide",
-            "What becomes of it",
-            &offers(visit, &action, reason)?,
-        ));
+        // What was typed belongs into the form that it was typed into.
+        let is_own = visit.part("duplicate") == id.to_string();
+        let reason = if is_own { reason } else { "" };
+        let offers = offers(visit, (number, &action), reason)?;
+        let id = format!("decide-{number}");
+        parts.push(section(&id, "What becomes of it", &offers));
     }
     Ok(Markup::join(parts))
 }
 
-fn offers(visit: &Visit, action: &str, reason: &str) -> Result<Markup, ApiError> {
+fn offers(
+    visit: &Visit,
+    (number, action): (usize, &str),
+    reason: &str,
+) -> Result<Markup, ApiError> {
     let button = |label, class, decision| Button {
         label,
         class,
@@ -222,7 +228,7 @@ fn offers(visit: &Visit, action: &str, reason: &str) -> Result<Markup, ApiError>
     let known = Offer {
         action: action.to_owned(),
         right: Right::Operate,
-        fields: vec![acts::reason("known", reason)],
+        fields: vec![acts::reason(&format!("known-{number}"), reason)],
         buttons: vec![
             button("It is a repeat", "", "repeat"),
             button("Dismiss it", "danger", "dismiss"),
@@ -233,8 +239,13 @@ fn offers(visit: &Visit, action: &str, reason: &str) -> Result<Markup, ApiError>
         action: action.to_owned(),
         right: Right::Override,
         fields: vec![
-            acts::line("new_key", "Key of the new run", "", help),
-            acts::reason("new", reason),
+            acts::line_of(
+                (&format!("new-key-{number}"), "new_key"),
+                "Key of the new run",
+                "",
+                help,
+            ),
+            acts::reason(&format!("new-{number}"), reason),
         ],
         buttons: vec![button("Start a run of its own", "", "new")],
     };
@@ -246,13 +257,13 @@ fn offers(visit: &Visit, action: &str, reason: &str) -> Result<Markup, ApiError>
 }
 
 /// Where two payloads differ, by JSON pointer.
-fn differences(first: &Value, other: &Value) -> Markup {
+fn differences(first: &Value, other: &Value, whole: &Whole) -> Markup {
     let mut found = Vec::new();
     compare(first, other, &mut String::new(), 0, &mut found);
     let cut = found.len() > DIFFERENCES_MAX;
     found.truncate(DIFFERENCES_MAX);
     let side = |value: Option<Value>| match value {
-        Some(value) => markup::block(&value.to_string(), false),
+        Some(value) => markup::block(&value.to_string(), whole),
         None => Markup::text("not there").within("span", "quiet-text"),
     };
     let rows: Vec<Vec<Markup>> = found

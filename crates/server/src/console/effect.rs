@@ -1,13 +1,15 @@
 //! One effect: what was sent and seen, and what an operator says about it where it is in doubt.
 
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use semel_api::Code;
-use semel_api::types::{Effect, FlowDetail, RunDetail, Settle, Settled, Verdict};
+use semel_api::types::{Effect, Settle, Settled, Verdict};
 use semel_flow::CheckContext;
 use semel_flow::release::Reads;
 use semel_model::Right;
 use semel_model::effect::EffectState;
+use semel_store::flows;
 
 use super::acts::{self, Button, Offer};
 use super::effects::{acts_table, facts, sent_markup};
@@ -16,13 +18,14 @@ use super::shell::{Page, Shell, Trouble, show_as, status_of};
 use super::visit::{Form, Visit};
 use super::words;
 use crate::answer::Answered;
+use crate::app::App;
 use crate::error::ApiError;
 use crate::heavy;
 
 /// `GET /console/{namespace}/effects/{effect}`.
-pub(super) async fn page(visit: Visit) -> Answered {
+pub(super) async fn page(State(app): State<App>, visit: Visit) -> Answered {
     let empty = Typed::default();
-    show_effect(&visit, StatusCode::OK, None, &empty).await
+    show_effect(&app, &visit, StatusCode::OK, None, &empty).await
 }
 
 /// What was typed into the form.
@@ -37,7 +40,7 @@ struct Typed {
 }
 
 /// `POST /console/{namespace}/effects/{effect}/settle`.
-pub(super) async fn settle(visit: Visit, form: Form) -> Answered {
+pub(super) async fn settle(State(app): State<App>, visit: Visit, form: Form) -> Answered {
     let typed = Typed {
         verdict: form.get("verdict").to_owned(),
         external_id: form.get("external_id").to_owned(),
@@ -62,7 +65,7 @@ pub(super) async fn settle(visit: Visit, form: Form) -> Answered {
         }
         Err(error) => {
             let status = status_of(&error);
-            show_effect(&visit, status, Some(error.into()), &typed).await
+            show_effect(&app, &visit, status, Some(error.into()), &typed).await
         }
     }
 }
@@ -101,6 +104,7 @@ fn route(visit: &Visit) -> String {
 }
 
 async fn show_effect(
+    app: &App,
     visit: &Visit,
     status: StatusCode,
     problem: Option<Trouble>,
@@ -110,11 +114,11 @@ async fn show_effect(
     let effect: Effect = visit.get(&json).await?;
     let mut body = vec![facts(visit, &effect)];
     body.extend(effect.sent.as_ref().map(|sent| {
-        let whole = visit.parameter("whole") == "yes";
-        acts::section("sent", "What was sent", &sent_markup(sent, whole))
+        let whole = visit.whole();
+        acts::section("sent", "What was sent", &sent_markup(sent, &whole))
     }));
     if effect.state == EffectState::InDoubt {
-        let reads = reads(visit, &effect).await;
+        let reads = reads(app, visit, &effect).await;
         let form = settle_form(visit, &effect, &reads, typed)?;
         body.push(acts::section(
             "settle",
@@ -162,20 +166,18 @@ fn lead(visit: &Visit, effect: &Effect) -> String {
 
 /// What later steps read of the step, by the release that the run is on; everything, where that cannot
 /// be told.
-async fn reads(visit: &Visit, effect: &Effect) -> Option<Reads> {
-    let run: RunDetail = visit.get(&format!("/v1/runs/{}", effect.run)).await.ok()?;
-    let name = run.run.flow;
-    let route = format!("/v1/flows/{}", words::encoded(&name));
-    let flow: FlowDetail = visit.get(&route).await.ok()?;
-    let release = flow
-        .releases
-        .into_iter()
-        .find(|it| it.number == run.run.release)?;
+async fn reads(app: &App, visit: &Visit, effect: &Effect) -> Option<Reads> {
+    let source = effect.source.as_ref()?;
+    let (name, number) = (source.flow.clone(), source.release?);
+    let namespace_id = visit.caller().namespace_id;
+    let (home, numbers) = (app.cell().home(), [number]);
+    let texts = flows::find_sources(home, namespace_id, &name, &numbers).await;
+    let text = texts.ok()?.remove(&number)?;
     let step = effect.step.clone();
     // A check is the author's text to work through, off the threads that serve requests.
     let checking = heavy::compute(move || {
         let file = format!("{name}.flow.yaml");
-        let examined = semel_flow::examine(&file, &release.source, &CheckContext::default());
+        let examined = semel_flow::examine(&file, &text, &CheckContext::default());
         examined.flow.map(|flow| flow.reads_of(&step))
     });
     checking.await.ok().flatten()
@@ -200,6 +202,10 @@ fn settle_form(
             &[
                 ("happened", "It happened: the run continues after it."),
                 ("did_not_happen", "It did not happen: the run performs it."),
+                (
+                    "undo",
+                    "It may have happened and must not: the run undoes it. Needs the right redo.",
+                ),
                 (
                     "fail",
                     "It cannot be told: the run fails here, and the doubt stays.",

@@ -2,7 +2,7 @@
 
 use semel_api::types::{Act, Effect, Page as Found, Sent};
 
-use super::markup::{self, Markup};
+use super::markup::{self, Markup, Whole};
 use super::shell::{Page, Shell, next_page, show};
 use super::visit::Visit;
 use super::words;
@@ -146,7 +146,13 @@ pub(super) fn facts(visit: &Visit, effect: &Effect) -> Markup {
         ("Last attempt", visit.time(effect.intended_at)),
         ("Connection", optional(connection)),
         ("External id", optional(effect.external_id.as_deref())),
-        ("Key sent", markup::code(&effect.id.to_string())),
+        (
+            "Key sent",
+            effect
+                .key_sent
+                .map(|key| markup::code(&key.to_string()))
+                .unwrap_or_default(),
+        ),
         (
             "Seen",
             effect.note.as_deref().map(Markup::text).unwrap_or_default(),
@@ -155,7 +161,7 @@ pub(super) fn facts(visit: &Visit, effect: &Effect) -> Markup {
 }
 
 /// What was sent.
-pub(super) fn sent_markup(sent: &Sent, whole: bool) -> Markup {
+pub(super) fn sent_markup(sent: &Sent, whole: &Whole) -> Markup {
     let mut parts = vec![markup::block(&sent.what, whole)];
     parts.extend(sent.body.as_deref().map(|body| markup::block(body, whole)));
     if sent.cut {

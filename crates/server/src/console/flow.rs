@@ -240,7 +240,7 @@ fn parts(
         "What it does, and what a crash would do",
         &texts::effects(&examined.inventory),
     ));
-    let source = markup::block(&release.source, visit.parameter("whole") == "yes");
+    let source = markup::block(&release.source, &visit.whole());
     parts.push(section(
         "source",
         "Text of this release",

@@ -1,16 +1,18 @@
 //! Jobs: cancelling and resuming many runs. A plan is shown first, and confirmed by its digest.
 
+mod job;
+
+pub(super) use job::{show_one, stop};
+
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect};
 use semel_api::Code;
-use semel_api::types::{
-    AskRunJob, Flow, Page as Found, RefusedRun, RunJob, RunJobPlan, RunJobVerb,
-};
+use semel_api::types::{AskRunJob, Flow, Page as Found, RunJob, RunJobPlan, RunJobVerb};
 use semel_model::{Right, RunId};
 
 use super::acts::{self, Button, Offer, ask_page, section};
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, Trouble, show, show_as, status_of};
+use super::shell::{Page, Shell, Trouble, show_as, status_of};
 use super::visit::{Form, Visit};
 use super::words;
 use crate::answer::Answered;
@@ -315,48 +317,6 @@ pub(super) async fn make(visit: Visit, form: Form) -> Answered {
             show_plan(&visit, &ask, at, form.get("reason")).await
         }
     }
-}
-
-/// `GET /console/{namespace}/jobs/{job}`.
-pub(super) async fn show_one(visit: Visit) -> Answered {
-    let json = format!("/v1/run-jobs/{}", words::encoded(visit.part("job")));
-    let job: RunJob = visit.get(&json).await?;
-    let facts = markup::facts(vec![
-        ("State", state(&job)),
-        ("Done", Markup::text(&job.done.to_string())),
-        ("Refused", Markup::text(&job.refused.to_string())),
-        ("By", Markup::text(&job.by)),
-        ("Made", visit.time(job.created_at)),
-        ("Why", Markup::text(&job.reason)),
-        ("Digest of the plan", markup::code(&job.digest)),
-    ]);
-    let mut body = vec![progress(job.done + job.refused, job.count), facts];
-    if !job.refusals.is_empty() {
-        let row = |one: &RefusedRun| {
-            vec![
-                run_link(&visit, one.run),
-                markup::code(&one.code),
-                Markup::text(&one.note),
-            ]
-        };
-        let rows: Vec<Vec<Markup>> = job.refusals.iter().map(row).collect();
-        let table = markup::table("Refused", &["Run", "Code", "Why"], &rows);
-        body.push(section("refused", "Where it was not done", &table));
-    }
-    let title = format!("{} {}", job.verb, job.flow);
-    let lead = format!(
-        "{} of {} runs have an outcome.",
-        job.done + job.refused,
-        job.count
-    );
-    let command = format!("semel run job {}", job.job);
-    show(&Page {
-        shell: Shell::new(&visit, "/jobs", &title, &json, &command),
-        heading_markup: Markup::text(&title),
-        lead_markup: Markup::text(&lead),
-        problem: None,
-        body_markup: Markup::join(body),
-    })
 }
 
 /// How far something is.

@@ -114,11 +114,14 @@ fn verdict(found: &FoundKey) -> Verdict {
             class: "verdict is-open",
         };
     }
-    let mut sentences = match found.effects.is_empty() {
-        true => named(&found.named_effects),
-        false => vec![done(&found.effects)],
-    };
+    let mut sentences: Vec<String> = done(&found.effects).into_iter().collect();
     sentences.extend(doubtful(&found.effects));
+    sentences.extend(under_way(&found.effects));
+    sentences.extend(named(&found.named_effects));
+    // Only where nothing is in doubt or under way: those are no failures.
+    if sentences.is_empty() {
+        sentences.push("Nothing was done.".to_owned());
+    }
     sentences.extend(deliveries(&found.runs, &found.duplicates));
     sentences.extend(ends(&found.runs));
     let is = |state| found.effects.iter().any(|effect| effect.state == state);
@@ -142,11 +145,8 @@ fn verdict(found: &FoundKey) -> Verdict {
     }
 }
 
-/// What happened under the key, where no run did it: scripts say so by `semel once`.
+/// What happened under the key by `semel once`, or under a step's business key.
 fn named(effects: &[OnceEffect]) -> Vec<String> {
-    if effects.is_empty() {
-        return vec!["Nothing was done.".to_owned()];
-    }
     let told = effects.iter().map(|effect| {
         let scope = &effect.scope;
         match effect.state {
@@ -160,14 +160,14 @@ fn named(effects: &[OnceEffect]) -> Vec<String> {
 }
 
 /// What happened, by step.
-fn done(effects: &[Effect]) -> String {
+fn done(effects: &[Effect]) -> Option<String> {
     let mut steps: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for effect in effects.iter().filter(|it| it.state == EffectState::Done) {
         let ids = steps.entry(&effect.step).or_default();
         ids.push(effect.external_id.as_deref().unwrap_or_default());
     }
     if steps.is_empty() {
-        return "Nothing was done.".to_owned();
+        return None;
     }
     let told = steps.iter().map(|(step, ids)| {
         let named: Vec<&str> = ids
@@ -185,7 +185,19 @@ fn done(effects: &[Effect]) -> String {
             number => format!("{step} was done {number} times{named}"),
         }
     });
-    format!("{}.", told.collect::<Vec<_>>().join("; "))
+    Some(format!("{}.", told.collect::<Vec<_>>().join("; ")))
+}
+
+fn under_way(effects: &[Effect]) -> Option<String> {
+    let open = [EffectState::Pending, EffectState::Retrying];
+    let open = effects.iter().filter(|it| open.contains(&it.state));
+    let steps: Vec<&str> = open.map(|effect| effect.step.as_str()).collect();
+    (!steps.is_empty()).then(|| {
+        format!(
+            "{} has not happened yet, or is happening.",
+            steps.join(", ")
+        )
+    })
 }
 
 fn doubtful(effects: &[Effect]) -> Option<String> {
@@ -282,8 +294,18 @@ mod tests {
         assert!(
             unsure
                 .text
-                .starts_with("Nothing was done. Whether charge happened is unknown.")
+                .starts_with("Whether charge happened is unknown. 2 deliveries came")
         );
         assert_eq!(unsure.class, "verdict is-doubt");
+        assert!(
+            verdict(&found("pending", 1))
+                .text
+                .starts_with("charge has not happened yet")
+        );
+        assert!(
+            verdict(&found("failed", 1))
+                .text
+                .starts_with("Nothing was done.")
+        );
     }
 }

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::select_all;
 use futures_util::stream;
 use semel_api::Code;
-use semel_model::{Right, Span};
+use semel_model::{Right, Span, TokenId};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -106,7 +106,7 @@ struct Follower {
     topics: Vec<(String, watch::Receiver<Mark>)>,
     say_at: Instant,
     check_at: Instant,
-    _place: Place<[u8; 32]>,
+    _place: Place<TokenId>,
 }
 
 fn open(app: App, headers: HeaderMap, visit: &Visit, topics: &[Topic]) -> Answered {
@@ -115,7 +115,7 @@ fn open(app: App, headers: HeaderMap, visit: &Visit, topics: &[Topic]) -> Answer
         let wait = Span::from_secs(RETRY_SECS);
         ApiError::new(Code::TooManyRequests, detail).retry_in(wait)
     };
-    let place = app.live.enter(*visit.signed_in.digest()).ok_or_else(full)?;
+    let place = app.live.enter(visit.caller().id).ok_or_else(full)?;
     let mut followed = Vec::with_capacity(topics.len());
     for topic in topics {
         let receiver = app.live.follow(visit.caller().namespace_id, *topic);

@@ -156,26 +156,39 @@ pub(super) fn other_state(class: &'static str, shape: &'static str, word: &str) 
 }
 
 /// A value as it is stored, on lines of its own.
-pub(super) fn value(value: &Value, whole: bool) -> Markup {
+pub(super) fn value(value: &Value, whole: &Whole) -> Markup {
     block(
         &serde_json::to_string_pretty(value).unwrap_or_default(),
         whole,
     )
 }
 
+/// Whether long texts are shown whole, and where they are if not.
+pub(super) enum Whole {
+    /// They are.
+    Yes,
+    /// Their beginning is; this page shows them whole.
+    At(String),
+}
+
 /// A text on lines of its own; the beginning of a long one, unless all of it is asked for.
-pub(super) fn block(text: &str, whole: bool) -> Markup {
-    let cut = !whole && text.chars().nth(VALUE_CHARS_MAX).is_some();
+pub(super) fn block(text: &str, whole: &Whole) -> Markup {
+    let elsewhere = match whole {
+        Whole::Yes => None,
+        Whole::At(page) => text.chars().nth(VALUE_CHARS_MAX).is_some().then_some(page),
+    };
+    let cut = elsewhere.is_some();
     let shown: String = match cut {
         true => text.chars().take(VALUE_CHARS_MAX).collect(),
         false => text.to_owned(),
     };
     let shown = escape(&visible(&shown, true));
-    let more = match cut {
-        true => {
-            "<p class=\"cut\">The beginning is shown. <a href=\"?whole=yes\">Show everything</a></p>"
-        }
-        false => "",
+    let more = match elsewhere {
+        Some(page) => format!(
+            "<p class=\"cut\">The beginning is shown. <a href=\"{}\">Show everything</a></p>",
+            escape(page)
+        ),
+        None => String::new(),
     };
     // What is long scrolls, and is scrolled by keys as well.
     let focus = if shown.len() > SCROLLED_BYTES {
@@ -234,14 +247,23 @@ mod tests {
             shown,
             "&lt;script&gt;\\u{202e}x\\u{0}\\u{200b}&quot;&#39;&amp;\\u{a}"
         );
-        assert!(block("a\nb", false).to_string().contains("a\nb"));
+        assert!(block("a\nb", &Whole::Yes).to_string().contains("a\nb"));
     }
 
     #[test]
     fn a_long_value_is_cut_and_says_so() {
         let long = "x".repeat(VALUE_CHARS_MAX + 1);
 
-        assert!(block(&long, false).to_string().contains("Show everything"));
-        assert!(!block(&long, true).to_string().contains("Show everything"));
+        let elsewhere = Whole::At("/x?a=1&whole=yes".to_owned());
+        assert!(
+            block(&long, &elsewhere)
+                .to_string()
+                .contains("href=\"/x?a=1&amp;whole=yes\"")
+        );
+        assert!(
+            !block(&long, &Whole::Yes)
+                .to_string()
+                .contains("Show everything")
+        );
     }
 }

@@ -3,10 +3,10 @@
 use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use semel_api::types::{AuditRecord, Page as Found, Token};
-use semel_model::{Rights, Role};
+use semel_model::{Right, Rights, Role};
 
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, next_page, show};
+use super::shell::{Page, Shell, next_page, show, show_list};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
@@ -18,6 +18,15 @@ pub(super) async fn audit(visit: Visit) -> Answered {
     let cursor = visit.parameter("cursor");
     let asked = [("actor", actor), ("action", action), ("cursor", cursor)];
     let json = words::address("/v1/audit", &asked);
+    if let Some(missing) = visit.lacks(Right::Audit) {
+        let shell = Shell::new(&visit, "/audit", "Audit", &json, "semel audit list");
+        let lead = Markup::fixed("What operators did is for who audits this namespace.");
+        return show_list(
+            shell,
+            lead,
+            vec![Markup::text(&missing).within("p", "empty")],
+        );
+    }
     let found: Found<AuditRecord> = visit.get(&json).await?;
     let row = |act: &AuditRecord| {
         let subject = match act.run {
@@ -73,7 +82,17 @@ pub(super) async fn audit(visit: Visit) -> Answered {
 
 /// `GET /console/{namespace}/tokens`.
 pub(super) async fn tokens(visit: Visit) -> Answered {
-    let json = "/v1/tokens";
+    let cursor = visit.parameter("cursor");
+    let json = &words::address("/v1/tokens", &[("cursor", cursor)]);
+    if let Some(missing) = visit.lacks(Right::Admin) {
+        let shell = Shell::new(&visit, "/settings", "Tokens", json, "semel token list");
+        let lead = Markup::fixed("Who may use this namespace is for who manages it.");
+        return show_list(
+            shell,
+            lead,
+            vec![Markup::text(&missing).within("p", "empty")],
+        );
+    }
     let found: Found<Token> = visit.get(json).await?;
     let row = |token: &Token| {
         let rights = match token.rights == Rights::ALL {
@@ -102,7 +121,16 @@ pub(super) async fn tokens(visit: Visit) -> Answered {
             "Who may use this namespace. No page and no command shows a token again.",
         ),
         problem: None,
-        body_markup: markup::table("Tokens that work", &columns, &rows),
+        body_markup: Markup::join(
+            [markup::table("Tokens that work", &columns, &rows)]
+                .into_iter()
+                .chain(next_page(
+                    "The next page",
+                    &visit.page("/tokens"),
+                    &[],
+                    found.next.as_deref(),
+                )),
+        ),
     })
 }
 

@@ -2,13 +2,12 @@
 
 mod report;
 
-use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect};
 use semel_api::Code;
 use semel_api::types::{
-    AskRehearsal, FlowDetail, FlowDiff, FlowDifference, Page as Found, Promote, Promoted,
-    Rehearsal, Release,
+    AskRehearsal, Diagnostic, FlowDetail, FlowDiff, FlowDifference, Page as Found, Promote,
+    Promoted, Rehearsal, Release,
 };
 use semel_model::Right;
 use uuid::Uuid;
@@ -17,14 +16,13 @@ use super::acts::{self, folded, offer, section};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, show, show_as, status_of};
 use super::visit::{Form, Visit};
-use super::{flow, lines, words};
+use super::{lines, words};
 use crate::answer::Answered;
-use crate::app::App;
 use crate::error::ApiError;
 use crate::heavy;
 
 /// `GET /console/{namespace}/flows/{flow}/diff/{range}`: a range is `r3..r4` or `r3..draft`.
-pub(super) async fn diff(State(app): State<App>, visit: Visit) -> Answered {
+pub(super) async fn diff(visit: Visit) -> Answered {
     let missing = || ApiError::plain(Code::ReleaseNotFound);
     let (before, after) = visit.part("range").split_once("..").ok_or_else(missing)?;
     let number = |text: &str| text.strip_prefix('r')?.parse::<i32>().ok();
@@ -71,9 +69,8 @@ pub(super) async fn diff(State(app): State<App>, visit: Visit) -> Answered {
         differs => differs,
     };
     body.push(section("text", "What is written differently", &text));
-    let warned = flow::examine(&app, &visit, &found.flow.name, &source).await?;
-    if !warned.diagnostics.is_empty() {
-        let rows: Vec<Vec<Markup>> = warned.diagnostics.iter().map(warning).collect();
+    if !compared.diagnostics.is_empty() {
+        let rows: Vec<Vec<Markup>> = compared.diagnostics.iter().map(warning).collect();
         let columns = ["Line", "Rule", "What", "What to do"];
         let table = markup::table("What the check says", &columns, &rows);
         body.push(section("check", "What the check says", &table));
@@ -147,10 +144,10 @@ fn meaning(differences: &[FlowDifference]) -> Markup {
     markup::table("What means something else", &columns, &rows)
 }
 
-fn warning(found: &semel_flow::Diagnostic) -> Vec<Markup> {
+fn warning(found: &Diagnostic) -> Vec<Markup> {
     vec![
         Markup::text(&found.line.to_string()),
-        markup::code(&found.code.to_string()),
+        markup::code(&found.code),
         Markup::text(&found.message),
         Markup::text(&found.help),
     ]

@@ -11,7 +11,7 @@ use semel_model::Right;
 use serde_json::Value;
 
 use super::acts::{self, Button, Offer};
-use super::markup::{self, Markup, assembled};
+use super::markup::{self, Markup, Whole, assembled};
 use super::shell::{Page, Shell, Trouble, show_as, status_of};
 use super::visit::{Form, Visit};
 use super::{effects, timeline, words};
@@ -91,7 +91,7 @@ async fn show_run(
 }
 
 fn body(visit: &Visit, detail: &RunDetail, typed: (&str, bool)) -> Result<Markup, ApiError> {
-    let whole = visit.parameter("whole") == "yes";
+    let whole = visit.whole();
     let mut parts = vec![facts(visit, &detail.run)];
     let first = timeline::first_row(visit.parameter("rows"));
     let picture = timeline::draw(&detail.journal, first);
@@ -115,7 +115,7 @@ fn body(visit: &Visit, detail: &RunDetail, typed: (&str, bool)) -> Result<Markup
     parts.push(acts::section(
         "values",
         "Input and result",
-        &values(detail, whole),
+        &values(visit, detail, &whole),
     ));
     let offers = offers(visit, &detail.run, typed)?;
     if !offers.is_empty() {
@@ -148,6 +148,11 @@ fn facts(visit: &Visit, run: &Run) -> Markup {
         (
             "Everything about the key",
             Markup::text("Story of this key").link(&story),
+        ),
+        (
+            "Repeats",
+            Markup::text("Repeats of this run")
+                .link(&visit.page(&format!("/runs/{}/duplicates", run.id))),
         ),
         (
             "Part of",
@@ -212,8 +217,10 @@ pub(super) fn input(journal: &[JournalLine]) -> Option<&Value> {
     accepted.event.get("input")
 }
 
-fn values(detail: &RunDetail, whole: bool) -> Markup {
-    let hidden = "Your token may not see what was sent: it does not have the right payload.";
+fn values(visit: &Visit, detail: &RunDetail, whole: &Whole) -> Markup {
+    let hidden = visit.lacks(Right::Payload);
+    let hidden =
+        hidden.unwrap_or_else(|| "The history of this run is not kept any longer.".to_owned());
     let mut parts = Vec::new();
     match input(&detail.journal) {
         Some(input) => {
@@ -221,7 +228,7 @@ fn values(detail: &RunDetail, whole: bool) -> Markup {
             parts.push(markup::value(input, whole));
         }
         None if detail.journal.iter().all(|line| line.events.is_empty()) => {
-            parts.push(Markup::text(hidden).within("p", "help"));
+            parts.push(Markup::text(&hidden).within("p", "help"));
         }
         None => parts.push(Markup::text("The run has no input of its own.").within("p", "help")),
     }
@@ -250,7 +257,13 @@ fn offers(visit: &Visit, run: &Run, (reason, refused): (&str, bool)) -> Result<M
             Offer {
                 action: act("resume"),
                 right: Right::Operate,
-                fields: vec![acts::reason("resume", reason)],
+                fields: vec![
+                    acts::check(
+                        "ask_again",
+                        "If an approval was rejected or ran out of time: ask the people again.",
+                    ),
+                    acts::reason("resume", reason),
+                ],
                 buttons: vec![Button {
                     label: "Resume this run",
                     class: "",

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Redirect};
 use semel_api::Code;
 use semel_api::types::{
     FireSchedule, FiredSchedule, Instant, Page as Found, PauseSchedule, PausedSchedule, Schedule,
-    Tick, TickVerdict,
+    ScheduleDetail, Tick, TickVerdict,
 };
 use semel_model::Right;
 
@@ -16,9 +16,6 @@ use super::visit::{Form, Visit};
 use super::words;
 use crate::answer::Answered;
 use crate::error::ApiError;
-
-/// How many of the next instants are shown.
-const NEXT: &str = "5";
 
 /// `GET /console/{namespace}/schedules`.
 pub(super) async fn page(visit: Visit) -> Answered {
@@ -142,13 +139,20 @@ async fn show_schedule(
     reason: &str,
 ) -> Answered {
     let json = route(visit);
-    let schedule: Schedule = visit.get(&json).await?;
-    let next: Found<Instant> = visit.get(&format!("{json}/instants?limit={NEXT}")).await?;
+    let detail: ScheduleDetail = visit.get(&json).await?;
+    let (schedule, next) = (detail.schedule, detail.instants);
     let cursor = visit.parameter("cursor");
     let asked = [("limit", "50"), ("cursor", cursor)];
-    let ticks: Found<Tick> = visit
-        .get(&words::address(&format!("{json}/ticks"), &asked))
-        .await?;
+    let ticks: Found<Tick> = match cursor.is_empty() {
+        true => Found {
+            items: detail.ticks,
+            next: detail.cursor,
+        },
+        false => {
+            let older = words::address(&format!("{json}/ticks"), &asked);
+            visit.get(&older).await?
+        }
+    };
     let flow = schedule.flow.as_str();
     let page = visit.page(&format!("/flows/{flow}"));
     let mut body = vec![
@@ -170,7 +174,7 @@ async fn show_schedule(
                     .unwrap_or_default(),
             ),
         ]),
-        section("next", "The next instants", &instants(visit, &next.items)),
+        section("next", "The next instants", &instants(visit, &next)),
         section("ticks", "What came of the latest", &decided(visit, &ticks)),
     ];
     let offers = offers(visit, &schedule, reason, problem.is_some())?;

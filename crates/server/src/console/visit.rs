@@ -16,7 +16,7 @@ use url::form_urlencoded;
 
 use super::api::LocalApi;
 use super::look::Look;
-use super::markup::{self, Markup};
+use super::markup::{self, Markup, Whole};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::auth::signed_in::SignedIn;
@@ -146,6 +146,23 @@ impl Visit {
             false => format!("?{}", self.query_text),
         };
         (!self.is_form).then(|| format!("{}{query}", self.address))
+    }
+
+    /// Whether long texts are shown whole; if not, the same page with everything else as it is.
+    pub(super) fn whole(&self) -> Whole {
+        if self.parameter("whole") == "yes" {
+            return Whole::Yes;
+        }
+        // The address of a form is that of its page and a verb.
+        let page = match self.address.rsplit_once('/') {
+            Some((page, _)) if self.is_form => page,
+            _ => &self.address,
+        };
+        let query = match self.query_text.is_empty() || self.is_form {
+            true => String::new(),
+            false => format!("{}&", self.query_text),
+        };
+        Whole::At(format!("{page}?{query}whole=yes"))
     }
 
     /// What the page follows from now on; nothing for a form, whose address is no page. It is asked for

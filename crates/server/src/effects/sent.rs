@@ -1,14 +1,15 @@
 //! What an effect sends, for people to read: from the request that was recorded with its intent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use jiff::civil::Date;
 use semel_api::types::{Effect, Sent, Source};
 use semel_model::event::NameEvent;
 use semel_model::request::{RequestSummary, StepRequest};
 use semel_model::{EffectId, Event, RunId};
 use semel_store::effects::EffectView;
-use semel_store::runs::RunView;
-use semel_store::{journal, runs};
+use semel_store::journal::{self, JournalRow};
+use semel_store::runs::{self, RunView};
 
 use super::sources::source;
 use super::view;
@@ -20,15 +21,28 @@ use crate::links::without_links;
 /// The most characters of a body that are shown.
 const BODY_CHARS_MAX: usize = 4_000;
 
-/// The most runs of one answer whose effects are shown with what they send: a journal is read for
-/// each.
+/// The most runs of one list whose effects are shown with what they send.
 const RUNS_MAX: usize = 10;
 
-/// After how many bytes of journals no further journal is read for one answer.
-const JOURNAL_BYTES_ENOUGH: usize = 4 << 20;
+/// How much the journals of one list may take together, as they are stored.
+const JOURNAL_BYTES_MAX: i64 = 256 << 10;
 
-/// Effects with the flow and the key that they come from, and with what they send: all of the first
-/// run's, and those of others as far as that costs little.
+/// One effect with the flow and the key that it comes from, and with what it sends.
+pub(super) async fn whole(
+    app: &App,
+    caller: &Caller,
+    found: &EffectView,
+) -> Result<Effect, ApiError> {
+    let cell = app.cell().of(found.run);
+    let run = runs::find(cell, caller.namespace_id, found.run).await?;
+    let lines = journal::read(app.cell().of(found.run), found.partition_date, found.run).await?;
+    let journals = HashMap::from([(found.run, lines)]);
+    let mut looked = Looked::read(std::slice::from_ref(found), &journals);
+    Ok(looked.show(found, run.as_ref().map(source)))
+}
+
+/// Effects with the flow and the key that they come from, and with what they send as far as that costs
+/// little.
 pub(super) async fn detailed(
     app: &App,
     caller: &Caller,
@@ -37,17 +51,38 @@ pub(super) async fn detailed(
     let ids: Vec<RunId> = found.iter().map(|effect| effect.run).collect();
     let known = runs::find_many(app.cell().every(), caller.namespace_id, &ids).await?;
     let known: BTreeMap<RunId, &RunView> = known.iter().map(|run| (run.id, run)).collect();
-    let sources = |run: &RunId| -> Option<Source> { known.get(run).map(|run| source(run)) };
-    let mut looked = look(app, found).await?;
-    let items = found.iter().map(|effect| Effect {
-        source: sources(&effect.run),
-        sent: match looked.runs.contains(&effect.run) {
-            true => looked.sent.remove(&effect.id),
-            false => Some(elsewhere(effect.id)),
-        },
-        ..view(effect)
+    let mut wanted: Vec<(Date, RunId)> = Vec::new();
+    for effect in found {
+        let run = (effect.partition_date, effect.run);
+        if wanted.len() < RUNS_MAX && !wanted.contains(&run) {
+            wanted.push(run);
+        }
+    }
+    let journals = journal::read_small(app.cell().every(), &wanted, JOURNAL_BYTES_MAX).await?;
+    let mut looked = Looked::read(found, &journals);
+    let items = found.iter().map(|effect| {
+        let source = known.get(&effect.run).map(|run| source(run));
+        looked.show(effect, source)
     });
     Ok(items.collect())
+}
+
+/// The key that each effect of a journal is sent with: its own, or that of its step's business key.
+pub(crate) fn keys_sent(events: &[Event]) -> HashMap<EffectId, EffectId> {
+    let (mut named, mut keys) = (HashMap::new(), HashMap::new());
+    for event in events {
+        if let Event::Named {
+            step,
+            named: NameEvent::Held { effect, .. },
+        } = event
+        {
+            named.insert(step, *effect);
+        } else if let Event::Intended { step, effect, .. } = event {
+            let key = named.get(step).copied().unwrap_or(*effect);
+            keys.entry(*effect).or_insert(key);
+        }
+    }
+    keys
 }
 
 /// What was found in journals.
@@ -57,53 +92,44 @@ struct Looked {
     runs: BTreeSet<RunId>,
     /// What the wanted effects of those runs send.
     sent: BTreeMap<EffectId, Sent>,
-}
-
-/// Reads one journal after the other, so that no more than one is held.
-async fn look(app: &App, wanted: &[EffectView]) -> Result<Looked, ApiError> {
-    let ids: BTreeSet<EffectId> = wanted.iter().map(|effect| effect.id).collect();
-    let mut looked = Looked::default();
-    let mut bytes = 0;
-    for effect in wanted {
-        if looked.runs.len() >= RUNS_MAX || bytes >= JOURNAL_BYTES_ENOUGH {
-            break;
-        }
-        if looked.runs.insert(effect.run) {
-            let lines =
-                journal::read(app.cell().of(effect.run), effect.partition_date, effect.run).await?;
-            bytes += lines.iter().map(|line| line.events.len()).sum::<usize>();
-            looked.add(&ids, &lines);
-        }
-    }
-    Ok(looked)
+    /// The keys that those effects are sent with.
+    keys: HashMap<EffectId, EffectId>,
 }
 
 impl Looked {
-    /// Adds the requests that were recorded with the first intents of wanted effects.
-    fn add(&mut self, wanted: &BTreeSet<EffectId>, lines: &[journal::JournalRow]) {
-        let mut keys = BTreeMap::new();
-        for event in lines.iter().filter_map(|line| line.read().ok()).flatten() {
-            if let Event::Named {
-                step,
-                named: NameEvent::Held { effect, .. },
-            } = event
-            {
-                keys.insert(step, effect);
-            } else if let Event::Intended {
-                step,
-                effect,
-                request: Some(request),
-                ..
-            } = event
-                && wanted.contains(&effect)
-            {
-                let key = keys.get(&step).copied();
-                let sent = || Sent {
-                    key,
-                    ..sent(&request)
-                };
-                self.sent.entry(effect).or_insert_with(sent);
+    /// Reads the requests that were recorded with the first intents of wanted effects.
+    fn read(wanted: &[EffectView], journals: &HashMap<RunId, Vec<JournalRow>>) -> Self {
+        let wanted: BTreeSet<EffectId> = wanted.iter().map(|effect| effect.id).collect();
+        let mut looked = Self::default();
+        for (run, lines) in journals {
+            looked.runs.insert(*run);
+            let events = lines.iter().filter_map(|line| line.read().ok());
+            let events: Vec<Event> = events.flatten().collect();
+            looked.keys.extend(keys_sent(&events));
+            for event in events {
+                if let Event::Intended {
+                    effect,
+                    request: Some(request),
+                    ..
+                } = event
+                    && wanted.contains(&effect)
+                {
+                    looked.sent.entry(effect).or_insert_with(|| sent(&request));
+                }
             }
+        }
+        looked
+    }
+
+    fn show(&mut self, effect: &EffectView, source: Option<Source>) -> Effect {
+        Effect {
+            source,
+            key_sent: self.keys.get(&effect.id).copied(),
+            sent: match self.runs.contains(&effect.run) {
+                true => self.sent.remove(&effect.id),
+                false => Some(elsewhere(effect.id)),
+            },
+            ..view(effect)
         }
     }
 }
@@ -112,7 +138,6 @@ impl Looked {
 fn elsewhere(effect: EffectId) -> Sent {
     Sent {
         connection: None,
-        key: None,
         what: format!("see `semel effect show {effect}`"),
         body: None,
         cut: true,
@@ -126,7 +151,6 @@ fn sent(request: &StepRequest) -> Sent {
     let cut = |body: &String| body.chars().nth(BODY_CHARS_MAX).is_some();
     Sent {
         connection: request.connection().map(str::to_owned),
-        key: None,
         what,
         cut: body.as_ref().is_some_and(cut),
         body: body.map(|body| body.chars().take(BODY_CHARS_MAX).collect()),

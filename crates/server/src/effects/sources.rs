@@ -71,9 +71,10 @@ pub(super) async fn of_key(
     })
 }
 
-pub(super) fn source(run: &RunView) -> Source {
+pub(crate) fn source(run: &RunView) -> Source {
     Source {
         flow: run.flow.clone(),
         key: run.key.text(),
+        release: Some(run.release),
     }
 }

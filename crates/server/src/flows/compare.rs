@@ -1,5 +1,7 @@
 //! What is made of the text of releases: the picture of one, and what two of them mean differently.
 
+use std::collections::HashMap;
+
 use axum::extract::State;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderValue, StatusCode};
@@ -10,6 +12,7 @@ use semel_flow::{Examined, Severity};
 use semel_model::FlowName;
 use semel_store::flows::{self, FlowView};
 
+use super::view_diagnostic;
 use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::auth::Caller;
@@ -30,9 +33,17 @@ pub(crate) async fn graph(
     Params(filter): Params<GraphFilter>,
 ) -> Answered {
     let name = flow.flow()?;
-    let flow = find(&app, &caller, &name).await?;
-    let number = filter.release.or(flow.live).or(flow.latest);
-    let source = source_of(&app, &caller, &name, number).await?;
+    let number = match filter.release {
+        Some(number) => Some(number),
+        None => {
+            let flow = find(&app, &caller, &name).await?;
+            flow.live.or(flow.latest)
+        }
+    };
+    let missing = || ApiError::plain(Code::ReleaseNotFound);
+    let number = number.ok_or_else(missing)?;
+    let mut sources = sources_of(&app, &caller, &name, &[number]).await?;
+    let source = sources.remove(&number).ok_or_else(missing)?;
     let whole = filter.whole;
     let drawn = work_through(&app, &caller, &name, [source], move |name, [examined]| {
         let starts = examined.inventory.starts.iter();
@@ -62,37 +73,50 @@ pub(crate) async fn diff(
     Params(filter): Params<DiffFilter>,
 ) -> Answered {
     let name = flow.flow()?;
-    let flow = find(&app, &caller, &name).await?;
-    let before = match filter.before.or(flow.live) {
-        Some(number) => Some(number),
+    let (before, after, draft) = match (filter.before, filter.after) {
+        (Some(before), Some(after)) => (Some(before), Some(after), None),
+        (before, after) => {
+            let flow = find(&app, &caller, &name).await?;
+            let before = match before.or(flow.live) {
+                Some(number) => Some(number),
+                None => {
+                    let home = app.cell().home();
+                    flows::find_first_number(home, caller.namespace_id, name.as_str()).await?
+                }
+            };
+            let draft = flow.draft.filter(|_| after.is_none());
+            (before, after.or(flow.latest), draft)
+        }
+    };
+    let missing = || ApiError::plain(Code::ReleaseNotFound);
+    let before = before.ok_or_else(missing)?;
+    let numbers: Vec<i32> = [Some(before), after].into_iter().flatten().collect();
+    let sources = sources_of(&app, &caller, &name, &numbers).await?;
+    let text = |number: i32| sources.get(&number).cloned().ok_or_else(missing);
+    let old = text(before)?;
+    let (after, new) = match draft {
+        Some(draft) => ("draft".to_owned(), draft),
         None => {
-            let home = app.cell().home();
-            flows::find_first_number(home, caller.namespace_id, name.as_str()).await?
+            let number = after.ok_or_else(missing)?;
+            (spelled(number), text(number)?)
         }
     };
-    let (after, new) = match (filter.after, &flow.draft) {
-        (None, Some(draft)) => ("draft".to_owned(), draft.clone()),
-        (after, _) => {
-            let number = after.or(flow.latest);
-            let source = source_of(&app, &caller, &name, number).await?;
-            (spelled(number), source)
-        }
-    };
-    let old = source_of(&app, &caller, &name, before).await?;
     let compared = work_through(&app, &caller, &name, [old, new], |_, [old, new]| {
-        semel_flow::compare(&old, &new)
+        let differences = semel_flow::compare(&old, &new);
+        (differences, new.diagnostics)
     });
-    let differences = compared.await?;
+    let (differences, diagnostics) = compared.await?;
     answer::ok(&FlowDiff {
         flow: name.to_string(),
         before: spelled(before),
         after,
         differences: differences.into_iter().map(view).collect(),
+        diagnostics: diagnostics.iter().map(view_diagnostic).collect(),
     })
 }
 
-fn spelled(number: Option<i32>) -> String {
-    number.map_or_else(String::new, |number| format!("r{number}"))
+fn spelled(number: i32) -> String {
+    format!("r{number}")
 }
 
 fn view(found: semel_flow::Difference) -> FlowDifference {
@@ -108,24 +132,24 @@ fn view(found: semel_flow::Difference) -> FlowDifference {
 
 async fn find(app: &App, caller: &Caller, name: &FlowName) -> Result<FlowView, ApiError> {
     let home = app.cell().home();
-    let mut found = flows::list(home, caller.namespace_id, Some(name.as_str())).await?;
-    found
-        .pop()
-        .ok_or_else(|| ApiError::plain(Code::FlowNotFound))
+    let found = flows::find(home, caller.namespace_id, name.as_str()).await?;
+    found.ok_or_else(|| ApiError::plain(Code::FlowNotFound))
 }
 
-/// The text of one release. A flow may have very many.
-async fn source_of(
+/// The texts of releases, by their numbers. A flow may have very many.
+async fn sources_of(
     app: &App,
     caller: &Caller,
     name: &FlowName,
-    number: Option<i32>,
-) -> Result<String, ApiError> {
-    let missing = || ApiError::plain(Code::ReleaseNotFound);
-    let number = number.ok_or_else(missing)?;
-    let home = app.cell().home();
-    let found = flows::find_source(home, caller.namespace_id, name.as_str(), number).await?;
-    found.ok_or_else(missing)
+    numbers: &[i32],
+) -> Result<HashMap<i32, String>, ApiError> {
+    let (home, namespace_id) = (app.cell().home(), caller.namespace_id);
+    let found = flows::find_sources(home, namespace_id, name.as_str(), numbers).await?;
+    if found.is_empty() {
+        // The flow may be what is missing.
+        find(app, caller, name).await?;
+    }
+    Ok(found)
 }
 
 /// Examines texts with the connections as they are, and makes something of them.

@@ -6,6 +6,7 @@ use semel_api::Code;
 use semel_api::types::{Promote, Promoted};
 use semel_engine::{Engine, FlowError};
 use semel_model::{FlowName, Right};
+use semel_rehearse::ReleaseText;
 use semel_store::flows::{self, ReleaseView};
 
 use crate::answer::Answered;
@@ -117,7 +118,11 @@ async fn promoted_proof(
         return Ok(None);
     };
     let cell = engine.cell();
-    let text = (release.digest.as_str(), release.source.as_str());
-    let proof = semel_rehearse::proof_of(cell, namespace_id, flow.as_str(), text).await?;
+    let text = ReleaseText {
+        flow: flow.as_str(),
+        digest: &release.digest,
+        source: &release.source,
+    };
+    let proof = semel_rehearse::proof_of(cell, namespace_id, text).await?;
     Ok(Some(proof.to_string()))
 }

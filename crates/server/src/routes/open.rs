@@ -7,7 +7,7 @@ use bytes::Bytes;
 use semel_api::Code;
 use semel_api::schema::{Alive, IgnoredDelivery, MismatchedDelivery, Ready, StaleDelivery};
 use semel_api::types::{Called, Decide, DecidedApproval, Started};
-use semel_model::Right::Read;
+use semel_model::Right::Instance;
 
 use super::openapi_document;
 use crate::access::{Access, Routes};
@@ -32,7 +32,7 @@ pub(super) fn routes() -> Routes {
         .op("is_ready", "Whether the server can take deliveries.")
         .ok::<Ready>()
         .answers::<Ready>(503)
-        .get("/metrics", Access::Monitor(Read), metrics::show)
+        .get("/metrics", Access::Monitor(Instance), metrics::show)
         .op("read_metrics", "What the server counts, for Prometheus.")
         .answers_content(200, Content::Other("application/openmetrics-text"))
 }

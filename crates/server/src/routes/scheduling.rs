@@ -5,7 +5,7 @@ use semel_api::types::{
     AskPause, AskReconcile, AskRehearsal, AskResume, AskRunJob, AskedReconcile, FireSchedule,
     FiredSchedule, Instant, InstantFilter, PassFilter, Pause, PauseChange, PauseSchedule,
     PausedSchedule, ReconcilePass, ReconcilePassDetail, Rehearsal, RunJob, RunJobPlan, Schedule,
-    Tick, TickFilter,
+    ScheduleDetail, StopRunJob, Tick, TickFilter,
 };
 use semel_model::Right::{Operate, Read, Write};
 
@@ -61,8 +61,11 @@ fn recurring() -> Routes {
         .op("list_schedules", "List the schedules of live releases.")
         .page::<Schedule>()
         .get("/schedules/{flow}", Read, schedules::show)
-        .op("get_schedule", "Show the schedule of a flow.")
-        .ok::<Schedule>()
+        .op(
+            "get_schedule",
+            "Show the schedule of a flow, with its next instants and its latest ticks.",
+        )
+        .ok::<ScheduleDetail>()
         .fails(&[Code::ScheduleNotFound])
         .get("/schedules/{flow}/ticks", Read, schedules::list_ticks)
         .op(
@@ -198,4 +201,13 @@ fn jobs() -> Routes {
         .op("get_run_job", "Show a job.")
         .ok::<RunJob>()
         .fails(&[Code::JobNotFound])
+        .post("/run-jobs/{job}/stop", Operate, run_jobs::stop)
+        .op(
+            "stop_run_job",
+            "Stop a job: what is left of it is left alone.",
+        )
+        .keyed()
+        .takes::<StopRunJob>()
+        .ok::<RunJob>()
+        .fails(&[Code::JobNotFound, Code::ReasonInvalid])
 }

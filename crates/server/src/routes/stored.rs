@@ -59,7 +59,7 @@ fn keys_and_entries() -> Routes {
             "How long a repeat is still a redelivery; three days by default.",
         )
         .ok::<KeyAudit>()
-        .fails(&[Code::FlowNotFound])
+        .fails(&[Code::FlowNotFound, Code::TooManyRequests])
         .post("/keys/{flow}/drop", Operate, keys::drop_key)
         .op(
             "drop_key",

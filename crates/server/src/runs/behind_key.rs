@@ -3,7 +3,6 @@
 use semel_api::types::BehindKey;
 use semel_model::event::{NameEvent, NameHolder};
 use semel_model::{EffectScope, Event};
-use semel_store::journal::JournalRow;
 use semel_store::runs::{self, RunView};
 
 use crate::app::App;
@@ -13,12 +12,12 @@ use crate::error::ApiError;
 pub(super) async fn find(
     app: &App,
     run: &RunView,
-    lines: &[JournalRow],
+    events: &[Event],
 ) -> Result<Option<BehindKey>, ApiError> {
     if run.state.is_ended() {
         return Ok(None);
     }
-    let Some((step, (scope, key), behind, in_doubt)) = last(lines) else {
+    let Some((step, (scope, key), behind, in_doubt)) = last(events) else {
         return Ok(None);
     };
     let mut waits = BehindKey {
@@ -43,15 +42,15 @@ pub(super) async fn find(
 
 type Waiting = (String, (EffectScope, String), NameHolder, bool);
 
-fn last(lines: &[JournalRow]) -> Option<Waiting> {
+fn last(events: &[Event]) -> Option<Waiting> {
     let (mut asked, mut last) = (None, None);
-    for event in lines.iter().filter_map(|line| line.read().ok()).flatten() {
+    for event in events {
         if let Event::Named { step, named } = event {
             last = None;
             if let NameEvent::Asked { scope, key, .. } = named {
-                asked = Some((scope, key));
+                asked = Some((scope.clone(), key.clone()));
             } else if let NameEvent::Waiting { behind, in_doubt } = named {
-                last = Some((step, behind, in_doubt));
+                last = Some((step.clone(), behind.clone(), *in_doubt));
             }
         } else if matches!(event, Event::Broken { .. }) {
             last = None;

@@ -49,8 +49,11 @@ async fn a_run_shows_the_key_and_the_stopped_run_that_it_waits_for() -> Result<(
     assert_eq!((&*waits.scope, &*waits.key), ("shared", "charge:o-1"));
     let name = EffectName::new(EffectScope::Shared, *b"charge:o-1")?;
     let name = NamedEffectId::derive(&"main".parse()?, &name);
-    let sent = effect.sent.context("what was sent")?;
-    assert_eq!(sent.key, Some(EffectId::named(name, 0)));
+    assert_eq!(effect.key_sent, Some(EffectId::named(name, 0)));
+    let detail = client.get_effect(effect.id).await?;
+    assert_eq!(detail.key_sent, Some(EffectId::named(name, 0)));
+    let shown = client.get_run(first.run).await?.effects;
+    assert_eq!(shown[0].key_sent, Some(EffectId::named(name, 0)));
     Ok(())
 }
 

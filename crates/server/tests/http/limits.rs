@@ -3,10 +3,11 @@
 use anyhow::Result;
 use hyper::Method;
 use semel_api::Problem;
+use semel_model::Right;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use crate::world::{World, soon};
+use crate::world::{World, add_token_with, soon};
 
 const ORDERS: &str = "trigger: { webhook: { auth: none, key: input.id } }\n\
     steps:\n  - id: note\n    kv: { add: orders }\n";
@@ -92,9 +93,16 @@ async fn metrics_need_a_token() -> Result<()> {
     let world = World::start().await?;
 
     let stranger = world.bare.get("/metrics").await?;
+    let reader = add_token_with(world.engine.cell(), "reader", Right::Read.into()).await?;
+    let bearer = format!("Bearer {reader}");
+    let headers = [("authorization", bearer.as_str())];
+    let reader = world
+        .bare
+        .send(Method::GET, "/metrics", &headers, "".into());
     let known = world.metrics().await?;
 
     assert_eq!(stranger.status, 401);
+    assert_eq!(reader.await?.status, 403, "it tells of all namespaces");
     assert_eq!(known.status, 200);
     Ok(())
 }

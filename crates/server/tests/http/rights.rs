@@ -163,6 +163,7 @@ fn only_addresses_that_carry_their_own_proof_and_health_checks_are_open() {
 /// Everything that changes something, or shows what was sent, with the right that lets it in. A route
 /// that is added or changed is added or changed here too.
 const SENSITIVE: &[&str] = &[
+    "GET /metrics instance",
     "GET /v1/tokens admin",
     "POST /v1/tokens admin",
     "POST /v1/tokens/{token}/revoke admin",
@@ -221,6 +222,7 @@ const SENSITIVE: &[&str] = &[
     "POST /v1/connections/{name}/resume operate",
     "POST /v1/run-jobs operate",
     "POST /v1/run-jobs/preview operate",
+    "POST /v1/run-jobs/{job}/stop operate",
     "POST /v1/replay-plans replay",
     "POST /v1/replay-plans/{plan}/apply replay",
     "POST /v1/replay-plans/{plan}/pause replay",

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use semel_model::approval::{ApprovalDecision, ApprovalState, Digest};
-use semel_model::{RunId, WaitId};
+use semel_model::{Key, RunId, WaitId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -21,7 +21,7 @@ macro_rules! select {
                 THEN 'elapsed' ELSE a.state::text END,
            a.people, a.escalate, a.escalate_at, a.escalate_at <= moment(), a.shown::text, a.digest,
            a.login, a.not_by, a.opened_at, a.until, a.approved, a.decided_by, a.comment,
-           a.ended_at, a.namespace_id, a.round
+           a.ended_at, a.namespace_id, a.round, (SELECT r.key FROM runs r WHERE r.id = a.run_id)
       FROM approvals a",
             $filter
         )
@@ -97,6 +97,8 @@ pub struct ApprovalView {
     pub decision: Option<ApprovalDecision>,
     /// How many times the run had asked the same before.
     pub round: i32,
+    /// The key of the run, while the run is known.
+    pub key: Option<Key>,
 }
 
 /// Lists approvals, newest first; only open ones unless `ended` asks for all.
@@ -194,5 +196,8 @@ fn read_view(row: &Row) -> ApprovalView {
         ended_at: row.get(18),
         namespace_id: row.get(19),
         round: row.get(20),
+        key: row
+            .get::<_, Option<Vec<u8>>>(21)
+            .and_then(|key| Key::new(key).ok()),
     }
 }

@@ -24,11 +24,12 @@ const PEOPLE_SESSION: &str = "
 
 /// Settings of the sessions that list for requests. A list that takes long is given up, and none
 /// scans a table while an index leads to its rows, whatever PostgreSQL last analysed. A page is a few
-/// rows: workers beside it would read ahead of what it needs.
+/// rows: workers beside it would read ahead of what it needs. Every way to ask has a text of its own, so
+/// that one plan fits all values; a plan for the first page of all would read every row and sort.
 pub(crate) const LIST_SESSION: &str = "
     SET jit = off; SET statement_timeout = '2s'; SET idle_in_transaction_session_timeout = '10s';
     SET lock_timeout = '1s'; SET default_transaction_read_only = on; SET enable_seqscan = off;
-    SET max_parallel_workers_per_gather = 0;";
+    SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan;";
 
 /// What a session is for.
 #[derive(Clone, Copy, Debug)]

@@ -8,14 +8,19 @@ use super::{EffectView, read_view};
 use crate::cell::{EveryCell, ReadError};
 use crate::listed::{Listed, OLDEST, Position};
 
+/// The page first: only its effects are looked up, whatever is estimated.
 pub(super) const DOUBTS: &str = "
+    WITH page AS MATERIALIZED (
+        SELECT a.partition_date, a.subject_id, a.since
+          FROM attention a
+         WHERE a.kind = 'doubt' AND a.namespace_id = $1 AND (a.since, a.subject_id) > ($2, $3)
+         ORDER BY a.since, a.subject_id
+         LIMIT $4)
     SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
            e.settled_at, e.external_id, e.note, e.partition_date
-      FROM attention a
+      FROM page a
       JOIN effects e ON e.partition_date = a.partition_date AND e.id = a.subject_id
-     WHERE a.kind = 'doubt' AND a.namespace_id = $1 AND (a.since, a.subject_id) > ($2, $3)
-     ORDER BY a.since, a.subject_id
-     LIMIT $4";
+     ORDER BY a.since, a.subject_id";
 
 macro_rules! of_step {
     ($condition:literal) => {

@@ -97,13 +97,17 @@ const SEARCH_WINDOW: &str = searched_window!("s.state = $6::text::effect_state")
 const KIND_WINDOW: &str = searched_window!("s.kind = $6");
 
 const DOUBTS_NEWEST_FIRST: &str = "
+    WITH page AS MATERIALIZED (
+        SELECT a.partition_date, a.subject_id, a.since
+          FROM attention a
+         WHERE a.kind = 'doubt' AND a.namespace_id = $1 AND (a.since, a.subject_id) < ($2, $3)
+         ORDER BY a.since DESC, a.subject_id DESC
+         LIMIT $4)
     SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
            e.settled_at, e.external_id, e.note, e.partition_date
-      FROM attention a
+      FROM page a
       JOIN effects e ON e.partition_date = a.partition_date AND e.id = a.subject_id
-     WHERE a.kind = 'doubt' AND a.namespace_id = $1 AND (a.since, a.subject_id) < ($2, $3)
-     ORDER BY a.since DESC, a.subject_id DESC
-     LIMIT $4";
+     ORDER BY a.since DESC, a.subject_id DESC";
 
 const OF_EXTERNAL_ID: &str = "
     SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,

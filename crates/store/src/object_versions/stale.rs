@@ -1,7 +1,7 @@
 //! Deliveries that came too late, as the API lists them.
 
 use jiff::Timestamp;
-use semel_model::{ClaimId, Fingerprint, Key};
+use semel_model::{ClaimId, Fingerprint, Key, RunId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -28,7 +28,16 @@ macro_rules! listed {
 
 pub(super) const ALL: &str = listed!("");
 pub(super) const OF_KEY: &str = listed!(" AND key = $7");
-pub(super) const BEHIND: &str = listed!(" AND newest_claim = $7");
+pub(super) const BEHIND: &str = listed!(
+    "
+       AND newest_claim = (SELECT r.claim_id FROM runs r WHERE r.id = $7 AND r.namespace_id = $1)"
+);
+
+pub(super) const OF_KEY_BEHIND: &str = listed!(
+    "
+       AND key = $7
+       AND newest_claim = (SELECT r.claim_id FROM runs r WHERE r.id = $8 AND r.namespace_id = $1)"
+);
 
 /// A delivery that came too late, as the API shows it.
 #[derive(Clone, Debug)]
@@ -72,24 +81,28 @@ impl StaleView {
     }
 }
 
-/// Lists deliveries that came too late, those of the latest minute first: of a key, or behind a claim, where one is
-/// given.
+/// Lists deliveries that came too late, those of the latest minute first: of a key, or behind the delivery
+/// that made a run, where one is given.
 pub async fn list_stale(
     cell: EveryCell<'_>,
     namespace_id: i32,
-    (key, newest): (Option<&Key>, Option<ClaimId>),
+    (key, newest): (Option<&Key>, Option<RunId>),
     before: Option<&DuplicatePosition>,
     limit: u16,
 ) -> Result<Vec<StaleView>, ReadError> {
     let key = key.map(Key::as_bytes);
-    let newest = newest.map(|claim| *claim.as_uuid());
+    let newest = newest.map(|run| *run.as_uuid());
     let limit = i64::from(limit);
     let before = before.cloned().unwrap_or_default();
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id];
     values.extend(before.values());
     values.push(&limit);
     let text = match (&key, &newest) {
-        (Some(key), _) => {
+        (Some(key), Some(newest)) => {
+            values.extend([key as &(dyn ToSql + Sync), newest]);
+            OF_KEY_BEHIND
+        }
+        (Some(key), None) => {
             values.push(key);
             OF_KEY
         }
@@ -100,11 +113,7 @@ pub async fn list_stale(
         (None, None) => ALL,
     };
     let rows = cell.reader().await?.query(text, &values).await?;
-    let found = rows.iter().map(read_stale);
-    // A key and a claim together are rare: the claim's are few.
-    Ok(found
-        .filter(|it| newest.is_none_or(|claim| *it.newest_claim.as_uuid() == claim))
-        .collect())
+    Ok(rows.iter().map(read_stale).collect())
 }
 
 fn read_stale(row: &Row) -> StaleView {

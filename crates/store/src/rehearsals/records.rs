@@ -64,12 +64,27 @@ const OF_FLOW: &str = "
      ORDER BY asked_at DESC, id DESC
      LIMIT 500";
 
+const OF_RELEASE: &str = "
+    SELECT id, flow, digest,
+           CASE WHEN state IN ('queued', 'running') AND seen_at < moment() - interval '1 minute'
+                THEN 'stopped' ELSE state::text END,
+           cases_done, cases_total, NULL::text,
+           CASE WHEN state IN ('queued', 'running') AND seen_at < moment() - interval '1 minute'
+                THEN 'the server that rehearsed it is gone: ask again' ELSE problem END,
+           asked_at, ended_at, whole
+      FROM rehearsals
+     WHERE namespace_id = $1 AND flow = $2
+       AND digest = (SELECT l.digest FROM releases l JOIN flows f ON f.id = l.flow_id
+                      WHERE f.namespace_id = $1 AND f.name = $2 AND l.number = $3)
+     ORDER BY asked_at DESC, id DESC
+     LIMIT 500";
+
 /// The latest whole rehearsal of each digest with the same facts.
 const LATEST: &str = "
-    SELECT DISTINCT ON (digest, facts) digest, facts, state = 'passed', ended_at
+    SELECT DISTINCT ON (flow, digest, facts) digest, facts, state = 'passed', ended_at, flow
       FROM rehearsals
-     WHERE namespace_id = $1 AND flow = $2 AND whole AND state IN ('passed', 'violated')
-     ORDER BY digest, facts, asked_at DESC";
+     WHERE namespace_id = $1 AND flow = ANY ($2) AND whole AND state IN ('passed', 'violated')
+     ORDER BY flow, digest, facts, asked_at DESC";
 
 const TRIED: &str = "
     SELECT count(*) FILTER (WHERE asked_by = $5),
@@ -78,7 +93,9 @@ const TRIED: &str = "
       FROM rehearsals
      WHERE namespace_id = $1 AND flow = $2 AND digest = $3 AND facts = $4 AND whole";
 
-pub(crate) const STATEMENTS: &[&str] = &[ASK, TRIM, ADVANCE, FINISH, FIND, OF_FLOW, LATEST, TRIED];
+pub(crate) const STATEMENTS: &[&str] = &[
+    ASK, TRIM, ADVANCE, FINISH, FIND, OF_FLOW, OF_RELEASE, LATEST, TRIED,
+];
 
 /// A rehearsal that is asked for.
 #[derive(Clone, Debug)]
@@ -138,6 +155,8 @@ pub struct RehearsalTries {
 /// What the latest rehearsal of a digest with the same facts showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rehearsed {
+    /// The flow.
+    pub flow: String,
     /// The digest.
     pub digest: String,
     /// What the connections said.
@@ -273,6 +292,23 @@ pub async fn list_of_flow(
     Ok(rows.iter().map(read).collect())
 }
 
+/// Lists the rehearsals of one release of a flow, the latest first, without their reports.
+///
+/// # Errors
+///
+/// Where the database does not answer.
+pub async fn list_of_release(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    (flow, number): (&str, i32),
+) -> Result<Vec<RehearsalView>, ReadError> {
+    let client = cell.reader().await?;
+    let rows = client
+        .query(OF_RELEASE, &[&namespace_id, &flow, &number])
+        .await?;
+    Ok(rows.iter().map(read).collect())
+}
+
 /// How often one asked for a whole rehearsal of a digest with these facts, and whether a server is
 /// at it.
 ///
@@ -295,7 +331,7 @@ pub async fn count_tried(
     })
 }
 
-/// Lists what the latest whole rehearsal showed of each digest of a flow, for each of its facts.
+/// Lists what the latest whole rehearsal showed of each digest of some flows, for each of its facts.
 ///
 /// # Errors
 ///
@@ -303,11 +339,12 @@ pub async fn count_tried(
 pub async fn list_latest(
     cell: HomeCell<'_>,
     namespace_id: i32,
-    flow: &str,
+    flows: &[&str],
 ) -> Result<Vec<Rehearsed>, ReadError> {
     let client = cell.reader().await?;
-    let rows = client.query(LATEST, &[&namespace_id, &flow]).await?;
+    let rows = client.query(LATEST, &[&namespace_id, &flows]).await?;
     let read = |row: &Row| Rehearsed {
+        flow: row.get(4),
         digest: row.get(0),
         facts: row.get(1),
         passed: row.get(2),

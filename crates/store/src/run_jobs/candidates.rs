@@ -2,27 +2,59 @@
 
 use jiff::Timestamp;
 use semel_model::RunId;
+use semel_model::run::RunState;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 
 use super::JOB_RUNS_MAX;
 use crate::cell::{EveryCell, ReadError};
 
-/// Runs of a flow, but for child runs, which their parents cancel and resume.
-pub(super) const CANDIDATES: &str = "
+/// Runs of a flow, but for child runs, which their parents cancel and resume: of those that were accepted in
+/// a time, and not more of those than one statement looks at.
+pub(super) const SCAN: &str = "
+    WITH scanned AS MATERIALIZED (
+        SELECT r.id, r.state, r.partition_date
+          FROM runs r
+         WHERE r.parent_id IS NULL AND r.accepted_at >= $3 AND r.accepted_at < $4
+           AND r.release_id = ANY (ARRAY(SELECT l.id FROM releases l JOIN flows f ON f.id = l.flow_id
+                                          WHERE f.namespace_id = $6 AND f.name = $1))
+         LIMIT $7),
+    fitting AS MATERIALIZED (
+        SELECT id, state, partition_date FROM scanned
+         WHERE state::text = ANY ($2::text[]) ORDER BY id LIMIT $5)
     SELECT r.id, r.state::text,
            coalesce((SELECT j.seq FROM journal j
                       WHERE j.partition_date = r.partition_date AND j.run_id = r.id
-                      ORDER BY j.seq DESC LIMIT 1), 0)
-      FROM runs r
-      JOIN releases l ON l.id = r.release_id
-      JOIN flows f ON f.id = l.flow_id
-     WHERE r.namespace_id = $1 AND f.name = $2 AND r.parent_id IS NULL
-       AND r.state::text = ANY ($3::text[])
-       AND r.accepted_at >= coalesce($4::timestamptz, '-infinity')
-       AND r.accepted_at < coalesce($5::timestamptz, 'infinity')
-     ORDER BY r.id
-     LIMIT $6";
+                      ORDER BY j.seq DESC LIMIT 1), 0), s.count
+      FROM (SELECT count(*) FROM scanned) AS s
+      LEFT JOIN fitting r ON true
+     ORDER BY r.id";
+
+/// The same of runs that have not ended, by the queue, which has no others.
+pub(super) const OPEN: &str = "
+    WITH scanned AS MATERIALIZED (
+        SELECT run_id FROM queue LIMIT $7),
+    fitting AS MATERIALIZED (
+        SELECT r.id, r.state, r.partition_date
+          FROM scanned q
+          JOIN runs r ON r.id = q.run_id
+         WHERE r.parent_id IS NULL AND r.accepted_at >= $3 AND r.accepted_at < $4
+           AND r.release_id = ANY (ARRAY(SELECT l.id FROM releases l JOIN flows f ON f.id = l.flow_id
+                                          WHERE f.namespace_id = $6 AND f.name = $1))
+           AND r.state::text = ANY ($2::text[])
+         ORDER BY r.id
+         LIMIT $5)
+    SELECT r.id, r.state::text,
+           coalesce((SELECT j.seq FROM journal j
+                      WHERE j.partition_date = r.partition_date AND j.run_id = r.id
+                      ORDER BY j.seq DESC LIMIT 1), 0), s.count
+      FROM (SELECT count(*) FROM scanned) AS s
+      LEFT JOIN fitting r ON true
+     ORDER BY r.id";
+
+/// How many runs one statement looks at for those of a state.
+const SCAN_MAX: i64 = 200_000;
 
 /// Which runs a job is about.
 #[derive(Clone, Debug)]
@@ -48,26 +80,62 @@ pub struct PlannedRun {
     pub seq: i32,
 }
 
-/// Lists the runs of a range as they are: one more than a job may have, where there are that many.
+/// The runs of a range.
+#[derive(Clone, Debug)]
+pub struct Candidates {
+    /// The runs as they are: one more than a job may have, where there are that many.
+    pub runs: Vec<PlannedRun>,
+    /// Whether there may be others, because more runs were accepted in that time than are looked at.
+    pub is_cut: bool,
+}
+
+/// Lists the runs of a range.
 pub async fn list_candidates(
     cell: EveryCell<'_>,
     namespace_id: i32,
     range: &JobRange<'_>,
-) -> Result<Vec<PlannedRun>, ReadError> {
+) -> Result<Candidates, ReadError> {
     let limit = JOB_RUNS_MAX + 1;
-    let values: [&(dyn ToSql + Sync); 6] = [
-        &namespace_id,
+    let after = range.after.unwrap_or(Timestamp::UNIX_EPOCH);
+    let before = range.before.unwrap_or(Timestamp::MAX);
+    let client = cell.reader().await?;
+    let values: [&(dyn ToSql + Sync); 7] = [
         &range.flow,
         &range.states,
-        &range.after,
-        &range.before,
+        &after,
+        &before,
         &limit,
+        &namespace_id,
+        &SCAN_MAX,
     ];
-    let rows = cell.reader().await?.query(CANDIDATES, &values).await?;
-    let read = |row: &Row| PlannedRun {
-        run: RunId::from_uuid(row.get(0)),
-        state: row.get(1),
-        seq: row.get(2),
+    let mut rows = match range.states.iter().any(|state| is_end(state)) {
+        true => client.query(SCAN, &values).await?,
+        false => client.query(OPEN, &values).await?,
     };
-    Ok(rows.iter().map(read).collect())
+    // A queue full of sleepers: those of a time may be fewer.
+    if scanned(&rows) >= SCAN_MAX && !range.states.iter().any(|state| is_end(state)) {
+        rows = client.query(SCAN, &values).await?;
+    }
+    let read = |row: &Row| {
+        Some(PlannedRun {
+            run: RunId::from_uuid(row.get::<_, Option<Uuid>>(0)?),
+            state: row.get(1),
+            seq: row.get(2),
+        })
+    };
+    Ok(Candidates {
+        runs: rows.iter().filter_map(read).collect(),
+        is_cut: scanned(&rows) >= SCAN_MAX,
+    })
+}
+
+fn scanned(rows: &[Row]) -> i64 {
+    rows.first().map_or(0, |row| row.get(3))
+}
+
+/// Whether a run in a state has ended, so that the queue does not have it.
+fn is_end(state: &str) -> bool {
+    RunState::ALL
+        .iter()
+        .any(|known| known.as_str() == state && known.is_ended())
 }

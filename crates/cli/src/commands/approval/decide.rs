@@ -36,7 +36,10 @@ pub(crate) async fn run(
             if ctx.reader == Reader::Person {
                 output::note(&views::approval::detail(&found, ctx.style));
             }
-            found.digest
+            found.digest.ok_or_else(|| {
+                Problem::local("your token may not see what this approval shows")
+                    .hint("whoever it asks can decide it: `semel approval show` names them")
+            })?
         }
     };
     let decide = Decide {

@@ -20,15 +20,19 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .get_approval(arguments.approval)
         .await?;
     let answer = Answer::done(&found, views::approval::detail(&found, ctx.style));
-    Ok(match found.state {
-        ApprovalState::Open => {
-            let words = format!("{} --digest {}", found.approval, found.digest);
+    Ok(match (found.state, &found.digest) {
+        (ApprovalState::Open, Some(digest)) => {
+            let words = format!("{} --digest {digest}", found.approval);
             answer
                 .decision("to approve", format!("semel approval approve {words}"))
                 .decision("to reject", format!("semel approval reject {words}"))
         }
-        ApprovalState::Decided | ApprovalState::Elapsed | ApprovalState::Withdrawn => {
-            answer.next(format!("semel run show {}", found.run))
-        }
+        (
+            ApprovalState::Open
+            | ApprovalState::Decided
+            | ApprovalState::Elapsed
+            | ApprovalState::Withdrawn,
+            _,
+        ) => answer.next(format!("semel run show {}", found.run)),
     })
 }

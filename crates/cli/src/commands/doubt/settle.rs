@@ -13,7 +13,7 @@ use crate::remote;
 
 /// Record what happened to an effect in doubt.
 ///
-/// Check the destination first: the effect's id is the idempotency key that it was sent. *Did not
+/// Check the destination first: `key_sent` is the idempotency key that it was sent. *Did not
 /// happen* is accepted only once nothing of the last attempt can still arrive; then Semel performs
 /// the effect.
 ///

@@ -26,7 +26,10 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         format!("  flow         {}", found.flow),
         format!("  run          {} ({state})", found.run),
         format!("  claim        {}", found.claim),
-        format!("  fingerprint  {}", printable(&found.fingerprint)),
+        format!(
+            "  fingerprint  {}",
+            printable(found.fingerprint.as_deref().unwrap_or("-"))
+        ),
         format!(
             "  kept until   {} ({})",
             found.expires_at,

@@ -101,7 +101,7 @@ impl Live {
 
     /// Creates the rows that are missing, and makes those due that were decided by another release.
     async fn put_in_step(&self, runtime: &Runtime) -> Result<(), ReadError> {
-        let rows = schedules::list(runtime.cell.every(), None).await?;
+        let rows = schedules::list(runtime.cell.every()).await?;
         let stale = rows.iter().filter(|row| self.is_stale(row));
         let stale: Vec<ScheduleId> = stale.map(|row| row.id).collect();
         let known: HashSet<ScheduleId> = rows.iter().map(|row| row.id).collect();

@@ -137,7 +137,10 @@ pub(super) async fn stage() -> Result<Stage> {
     })
     .await?;
     Ok(Stage {
-        approval: (asked.approval.to_string(), asked.digest.to_string()),
+        approval: (
+            asked.approval.to_string(),
+            asked.digest.context("a digest")?.to_string(),
+        ),
         _bank: bank,
         waiting,
         failed,

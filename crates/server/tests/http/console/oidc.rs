@@ -10,7 +10,7 @@ mod traveller;
 
 use anyhow::{Context, Result, ensure};
 use semel_api::types::MapGroup;
-use semel_model::{Role, SecretText};
+use semel_model::{Right, Rights, Role, SecretText};
 use semel_server::ServerOptions;
 use semel_server::oidc::OidcOptions;
 use semel_testkit::OidcProvider;
@@ -58,11 +58,16 @@ impl Scene {
     }
 
     pub(super) async fn map(&self, group: &str, role: Role) -> Result<()> {
-        let group = group.to_owned();
-        self.world
-            .client
-            .map_group(&MapGroup { group, role })
-            .await?;
+        self.map_with(group, role, Rights::default()).await
+    }
+
+    async fn map_with(&self, group: &str, role: Role, rights: Rights) -> Result<()> {
+        let map = MapGroup {
+            group: group.to_owned(),
+            role,
+            rights,
+        };
+        self.world.client.map_group(&map).await?;
         Ok(())
     }
 
@@ -80,6 +85,31 @@ impl Scene {
         browser.submit(&action, &fields).await?;
         Ok(browser)
     }
+}
+
+#[tokio::test]
+async fn a_group_may_have_rights_beyond_its_role() -> Result<()> {
+    let scene = Scene::start().await?;
+    scene.sign_with("RS256").await?;
+    let settle: Rights = Right::Settle.into();
+    scene.map_with("ops", Role::Operator, settle).await?;
+
+    scene.enter("ada", "/console/main/").await?;
+
+    let client = &scene.world.client;
+    let people = client.list_people(&Default::default()).await?.items;
+    let ada = people.first().context("a person")?;
+    assert_eq!(ada.role, Some(Role::Operator));
+    let both: Rights = Role::Operator
+        .rights()
+        .iter()
+        .chain(settle.iter())
+        .collect();
+    assert_eq!(ada.rights, both);
+    let unfit = scene.map_with("ops", Role::Viewer, settle).await;
+    let said = unfit.err().context("a refusal")?.to_string();
+    ensure!(said.contains("cannot be given settle"), "{said}");
+    Ok(())
 }
 
 #[tokio::test]
@@ -182,6 +212,7 @@ async fn one_sign_in_opens_every_namespace_that_a_group_has_a_role_in() -> Resul
     let map = |group: &str, role| MapGroup {
         group: group.to_owned(),
         role,
+        rights: semel_model::Rights::default(),
     };
     elsewhere.map_group(&map("ops", Role::Viewer)).await?;
     elsewhere.map_group(&map("staff", Role::Approver)).await?;
@@ -218,7 +249,13 @@ async fn one_sign_in_opens_every_namespace_that_a_group_has_a_role_in() -> Resul
         let foreign = browser
             .go(&format!("{base}/console/elsewhere/tokens"))
             .await?;
-        assert_ne!(foreign.status, 200, "and nothing of it here");
+        assert!(
+            foreign
+                .text
+                .contains("Your groups do not give you the right admin."),
+            "and nothing of it here: {}",
+            foreign.text
+        );
     }
     let people = elsewhere.list_people(&Default::default()).await?.items;
     let ada = people.first().context("ada")?;

@@ -227,9 +227,9 @@ async fn who_may_not_see_payloads_sees_states_only() -> Result<()> {
 
     assert!(page.contains("does not have the right payload"), "{page}");
     assert!(!page.contains("4200"));
-    assert_eq!(tokens.status, 403);
+    assert_eq!(tokens.status, 200, "a page that says what is missing");
     assert!(
-        tokens.text().contains("does not have the right `admin`"),
+        tokens.text().contains("does not have the right admin"),
         "{}",
         tokens.text()
     );

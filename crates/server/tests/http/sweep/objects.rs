@@ -234,7 +234,14 @@ pub(super) fn shows(text: &str) -> bool {
 async fn sign_in(world: &World) -> Result<TokenId> {
     let group = NAME.to_owned();
     let role = Role::Viewer;
-    world.client.map_group(&MapGroup { group, role }).await?;
+    world
+        .client
+        .map_group(&MapGroup {
+            group,
+            role,
+            rights: semel_model::Rights::default(),
+        })
+        .await?;
     let person = NamedPerson {
         issuer: "https://id.example",
         subject: "1",

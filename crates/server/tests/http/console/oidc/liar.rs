@@ -72,6 +72,7 @@ impl Liar {
         let group = MapGroup {
             group: "ops".to_owned(),
             role: Role::Admin,
+            rights: semel_model::Rights::default(),
         };
         world.client.map_group(&group).await?;
         let liar = Self {

@@ -11,6 +11,7 @@ fn map(group: &str, role: Role) -> MapGroup {
     MapGroup {
         group: group.to_owned(),
         role,
+        rights: semel_model::Rights::default(),
     }
 }
 

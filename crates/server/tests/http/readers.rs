@@ -1,0 +1,142 @@
+//! What who may only read, or only decide, learns: that things are there, and nothing of what was sent.
+
+use anyhow::{Context, Result, ensure};
+use hyper::Method;
+use semel_api::Client;
+use semel_api::types::StartRun;
+use semel_model::{Right, Rights, Span};
+use semel_testkit::client::Answer;
+use serde_json::{Value, json};
+
+use crate::world::{World, add_token_with, soon};
+
+async fn get(world: &World, token: &str, path: &str) -> Result<Answer> {
+    let bearer = format!("Bearer {token}");
+    let headers = [("authorization", bearer.as_str())];
+    let answer = world.bare.send(Method::GET, path, &headers, "".into());
+    Ok(answer.await?)
+}
+
+const COUNTING: &str = "
+trigger: { webhook: { auth: none, key: input.id } }
+steps:
+  - { id: one, function: '1' }
+";
+
+#[tokio::test]
+async fn a_payload_cannot_be_guessed_by_its_fingerprint() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world.publish("counting", COUNTING).await?;
+    for amount in [1, 2] {
+        let body = format!(r#"{{"id":"o-1","amount":{amount}}}"#);
+        world.bare.post("/hooks/main/counting", body).await?;
+    }
+    let duplicate = soon(async || {
+        let found = world.client.list_duplicates(None);
+        Ok(found.await?.items.pop())
+    })
+    .await?;
+    let reader = add_token_with(world.engine.cell(), "reader", Right::Read.into()).await?;
+
+    let key: Value = get(&world, &world.token, "/v1/keys/counting?key=o-1")
+        .await?
+        .json()?;
+    let fingerprint = key["fingerprint"].as_str().context("a fingerprint")?;
+    let repeat = duplicate.fingerprint.context("a fingerprint")?;
+    for path in [
+        "/v1/keys/counting?key=o-1".to_owned(),
+        format!("/v1/flows/{flow}/keys"),
+        "/v1/duplicates".to_owned(),
+        "/v1/find?key=o-1".to_owned(),
+    ] {
+        let shown = get(&world, &reader, &path).await?;
+        assert_eq!(shown.status, 200, "{path}");
+        let text = shown.text();
+        ensure!(
+            !text.contains(fingerprint) && !text.contains(&repeat),
+            "{path}: {text}"
+        );
+    }
+    Ok(())
+}
+
+const ASKING: &str = "
+trigger: { api: {} }
+steps:
+  - id: sign
+    approval: { from: [GROUP], show: { secret: '${{ input.secret }}' }, within: 1h }
+";
+
+#[tokio::test]
+async fn an_approver_sees_what_they_are_asked_about_and_nothing_of_others() -> Result<()> {
+    let world = World::start().await?;
+    for group in ["finance", "marketing"] {
+        let steps = ASKING.replace("GROUP", group);
+        let flow = world.publish(group, &steps).await?;
+        let start = StartRun {
+            key: Some("k".to_owned()),
+            input: json!({ "secret": format!("hush-{group}") }),
+            ..StartRun::default()
+        };
+        world.client.start_run(&flow, &start, None).await?;
+    }
+    let rights: Rights = [Right::Read, Right::Approve].into_iter().collect();
+    let marketer = add_token_with(world.engine.cell(), "marketing", rights).await?;
+    let client = Client::new(world.client.base(), &marketer)?;
+
+    let asked = soon(async || {
+        let found = client.list_approvals(None).await?.items;
+        Ok((found.len() == 2).then_some(found))
+    })
+    .await?;
+
+    for approval in &asked {
+        let is_own = approval.from == ["marketing"];
+        assert_eq!(approval.digest.is_some(), is_own, "{approval:?}");
+        assert_eq!(approval.shown.is_null(), !is_own, "{approval:?}");
+        assert_eq!(approval.key.as_deref(), Some("k"));
+        let one = client.get_approval(approval.approval).await?;
+        assert_eq!(one.shown.is_null(), !is_own, "{one:?}");
+    }
+    for path in ["/v1/approvals", "/v1/approvals?all=true", "/v1/find?key=k"] {
+        let text = get(&world, &marketer, path).await?.text();
+        ensure!(!text.contains("hush-finance"), "{path}: {text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn audits_of_keys_are_read_one_at_a_time_and_leave_lists_alone() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world.publish("counting", COUNTING).await?;
+    // What an audit reads is locked, so that it takes as long as the test likes.
+    let mut locking = world.database.connect().await?;
+    let lock = locking.transaction().await?;
+    lock.batch_execute("LOCK TABLE stale_deliveries, duplicates IN ACCESS EXCLUSIVE MODE")
+        .await?;
+    let client = world.client.clone();
+    let of = flow.clone();
+    let first = tokio::spawn(async move { client.audit_keys(&of, Span::from_secs(60)).await });
+    let path = "/v1/keys/counting/audit";
+
+    let refused = soon(async || {
+        let answer = get(&world, &world.token, path).await?;
+        Ok((answer.status == 429).then_some(answer))
+    })
+    .await?;
+
+    ensure!(
+        refused.text().contains("another audit"),
+        "{}",
+        refused.text()
+    );
+    let runs = get(&world, &world.token, "/v1/runs").await?;
+    assert_eq!(runs.status, 200);
+    lock.rollback().await?;
+    first.await?.ok();
+    let again = soon(async || {
+        let answer = get(&world, &world.token, path).await?;
+        Ok((answer.status == 200).then_some(()))
+    });
+    again.await
+}
