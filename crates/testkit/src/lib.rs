@@ -44,7 +44,7 @@ pub use client::Client;
 pub use cluster::{Cluster, Connection, Options, Server};
 pub use database::Database;
 pub use model::Model;
-pub use oidc::OidcProvider;
+pub use oidc::{ForeignProvider, OidcProvider};
 pub use peer::Peer;
 pub use port::free_address;
 pub use program::{Process, Program};

@@ -1,37 +1,23 @@
-//! An OpenID provider in a process of its own: npm's `oidc-provider`, which is certified.
+//! OpenID providers in processes of their own: npm's `oidc-provider`, which is certified, and a foreign one.
 //!
-//! `.ci/run` installs it; `SEMEL_OIDC_MODULES` names another place. Tests say which people it knows.
+//! `.ci/run` installs them; `SEMEL_OIDC_MODULES` and `SEMEL_CANAILLE_PYTHON` name other places. Tests say
+//! which people they know.
 
-use std::path::PathBuf;
-use std::time::Duration;
+mod foreign;
+mod running;
 
-use anyhow::{Context, Result, ensure};
-use hyper::Method;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::client::Client;
-use crate::program::{Process, Program};
+use self::running::{RunningProvider, installed};
+use crate::program::Program;
 
-/// How long the provider may take to listen: it makes keys first.
-const START_PATIENCE: Duration = Duration::from_secs(60);
+pub use self::foreign::{ForeignProvider, PASSWORD};
+pub use self::running::{CLIENT_ID, CLIENT_SECRET};
 
-/// What it says once it listens.
-const LISTENING: &str = "issuer ";
-
-/// What the provider knows Semel by.
-pub const CLIENT_ID: &str = "semel";
-
-/// What Semel proves that with. It has characters that a form and a head spell differently.
-pub const CLIENT_SECRET: &str = "hush-client:secret/with spaces+and%signs-0123456789";
-
-/// An OpenID provider, which ends with this value.
+/// npm's `oidc-provider`, which ends with this value.
 #[derive(Debug)]
-pub struct OidcProvider {
-    issuer: String,
-    client: Client,
-    process: Process,
-    _folder: tempfile::TempDir,
-}
+pub struct OidcProvider(RunningProvider);
 
 impl OidcProvider {
     /// Starts a provider that knows nobody. It puts all claims into the identity itself.
@@ -48,85 +34,65 @@ impl OidcProvider {
         let folder = tempfile::tempdir()?;
         let script = folder.path().join("provider.mjs");
         std::fs::write(&script, include_str!("oidc/provider.mjs"))?;
+        let modules = installed("SEMEL_OIDC_MODULES", "oidc/node_modules")?;
+        ensure!(
+            modules.join("oidc-provider").is_dir(),
+            "{} has no oidc-provider: .ci/run installs it",
+            modules.display()
+        );
         let mut program = Program::at("node")
             .arg(&script)
-            .env("OIDC_MODULES", modules()?)
+            .env("OIDC_MODULES", modules)
             .env("NODE_ENV", "test");
         for (name, value) in variables {
             program = program.env(name, value);
         }
-        let process = program.start()?;
-        let line = process.until_line(LISTENING, START_PATIENCE).await?;
-        let (_, issuer) = line.split_once(LISTENING).context("an issuer")?;
-        let issuer = issuer.trim().to_owned();
-        let authority = issuer.strip_prefix("http://").context("an address")?;
-        Ok(Self {
-            client: Client::new(authority, 4),
-            issuer,
-            process,
-            _folder: folder,
-        })
+        Ok(Self(RunningProvider::start(program, folder).await?))
     }
 
     /// What it calls itself.
     pub fn issuer(&self) -> &str {
-        &self.issuer
+        &self.0.issuer
     }
 
     /// What it wrote.
     pub fn output(&self) -> String {
-        format!("{}{}", self.process.stdout(), self.process.stderr())
+        self.0.output()
     }
 
     /// Lets Semel at an address be its client, whose identities are signed in a way.
     pub async fn know_semel(&self, at: &str, algorithm: &str) -> Result<()> {
-        let client = json!({
-            "client_id": CLIENT_ID,
-            "client_secret": CLIENT_SECRET,
-            "redirect_uris": [format!("{at}/console/sign-in/oidc/callback")],
-            "post_logout_redirect_uris": [format!("{at}/console/sign-in")],
-            "backchannel_logout_uri": format!("{at}/console/sign-in/oidc/logout"),
-            "id_token_signed_response_alg": algorithm,
-            "grant_types": ["authorization_code"],
-            "response_types": ["code"],
-        });
-        self.tell(&format!("client/{CLIENT_ID}"), &client).await
+        let client = client_of(at, algorithm);
+        self.0.tell(&format!("client/{CLIENT_ID}"), &client).await
+    }
+
+    /// As [`Self::know_semel`], and names the session in identities and logout tokens.
+    pub async fn know_semel_by_session(&self, at: &str) -> Result<()> {
+        let mut client = client_of(at, "RS256");
+        client["backchannel_logout_session_required"] = json!(true);
+        self.0.tell(&format!("client/{CLIENT_ID}"), &client).await
     }
 
     /// Makes a person known, with these claims; null forgets them.
     pub async fn know(&self, person: &str, claims: &Value) -> Result<()> {
-        self.tell(&format!("account/{person}"), claims).await
+        self.0.tell(&format!("account/{person}"), claims).await
     }
 
     /// Ends every session of the provider itself, without telling anybody.
     pub async fn end_sessions(&self) -> Result<()> {
-        self.tell("sessions/all", &Value::Null).await
-    }
-
-    async fn tell(&self, what: &str, said: &Value) -> Result<()> {
-        let path = format!("/test/{what}");
-        let sent = self
-            .client
-            .send(Method::POST, &path, &[], said.to_string().into());
-        let answer = sent.await?;
-        ensure!(answer.status.is_success(), "{path}: {}", answer.status);
-        Ok(())
+        self.0.tell("sessions/all", &Value::Null).await
     }
 }
 
-fn modules() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os("SEMEL_OIDC_MODULES") {
-        return Ok(path.into());
-    }
-    let cache = match std::env::var_os("XDG_CACHE_HOME") {
-        Some(cache) => PathBuf::from(cache),
-        None => PathBuf::from(std::env::var_os("HOME").context("a home directory")?).join(".cache"),
-    };
-    let path = cache.join("semel/oidc/node_modules");
-    ensure!(
-        path.join("oidc-provider").is_dir(),
-        "{} is not there: .ci/run installs it, or set SEMEL_OIDC_MODULES",
-        path.display()
-    );
-    Ok(path)
+fn client_of(at: &str, algorithm: &str) -> Value {
+    json!({
+        "client_id": CLIENT_ID,
+        "client_secret": CLIENT_SECRET,
+        "redirect_uris": [format!("{at}/console/sign-in/oidc/callback")],
+        "post_logout_redirect_uris": [format!("{at}/console/sign-in")],
+        "backchannel_logout_uri": format!("{at}/console/sign-in/oidc/logout"),
+        "id_token_signed_response_alg": algorithm,
+        "grant_types": ["authorization_code"],
+        "response_types": ["code"],
+    })
 }

@@ -100,10 +100,13 @@ pub(super) async fn finish(
     let Some(flow) = flow.filter(|flow| flow.owns_state(query.get("state"))) else {
         return come_late(&app, &headers, &site).await;
     };
-    if let Err(error) = provider.check_sender(query.find("iss")).await {
+    let (error, sender) = (query.get("error"), query.find("iss"));
+    // Some providers name themselves in what they grant, and not in what they refuse. A refusal lets
+    // nobody in, whoever sent it.
+    let is_nameless_refusal = sender.is_none() && !error.is_empty();
+    if !is_nameless_refusal && let Err(error) = provider.check_sender(sender).await {
         return refuse(&app, &headers, &site, &flow.back, error.into());
     }
-    let error = query.get("error");
     if flow.is_quiet && NEEDS_PERSON.contains(&error) {
         return give_up(&app, &headers, &site, &flow.back).await;
     }

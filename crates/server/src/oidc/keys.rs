@@ -23,11 +23,17 @@ const REST: Duration = Duration::from_secs(60);
 /// The most keys of a provider.
 const KEYS_MAX: usize = 100;
 
-/// How identities may be signed: with a key pair, never with a secret or not at all.
+/// How identities may be signed: with a key pair, never with a secret or not at all. A provider need not
+/// ask its client which of them it likes: some take the longest digest that a key can sign.
 const ALGORITHMS: &[Algorithm] = &[
     Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
     Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
     Algorithm::ES256,
+    Algorithm::ES384,
     Algorithm::EdDSA,
 ];
 

@@ -308,8 +308,10 @@ impl Provider {
         let id = &self.options.client_id;
         match &self.options.client_secret {
             Some(secret) if found.takes_basic() => {
-                let quoted = |text: &str| -> String {
-                    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+                // A form writes a space as `+`, which not every provider reads back; all read `%20`.
+                let quoted = |text: &str| {
+                    let quoted: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
+                    quoted.replace('+', "%20")
                 };
                 let pair = format!("{}:{}", quoted(id), quoted(secret.reveal()));
                 let head = format!("Basic {}", STANDARD.encode(pair));

@@ -1,6 +1,7 @@
 //! Signing in through an identity provider: a real one, in a process of its own.
 
 mod down;
+mod foreign;
 mod leaving;
 mod liar;
 mod log;
@@ -21,40 +22,38 @@ use self::traveller::Traveller;
 use crate::world::World;
 
 /// A server with a provider that knows it.
-pub(super) struct Scene {
+pub(super) struct Scene<P = OidcProvider> {
     pub(super) world: World,
-    pub(super) provider: OidcProvider,
+    pub(super) provider: P,
 }
 
-impl Scene {
-    pub(super) async fn start() -> Result<Self> {
-        Self::start_at(OidcProvider::start().await?).await
-    }
+/// A server that believes an issuer.
+async fn start_world(issuer: &str) -> Result<World> {
+    let mut oidc = OidcOptions::new(issuer, CLIENT_ID).map_err(anyhow::Error::msg)?;
+    oidc.client_secret = Some(SecretText::new(CLIENT_SECRET.to_owned()));
+    oidc.scopes = "openid profile groups".to_owned();
+    oidc.name = "Example <ID>".to_owned();
+    World::start_with(ServerOptions {
+        oidc: Some(oidc),
+        ..ServerOptions::default()
+    })
+    .await
+}
 
-    async fn start_at(provider: OidcProvider) -> Result<Self> {
-        let mut oidc =
-            OidcOptions::new(provider.issuer(), CLIENT_ID).map_err(anyhow::Error::msg)?;
-        oidc.client_secret = Some(SecretText::new(CLIENT_SECRET.to_owned()));
-        oidc.scopes = "openid profile groups".to_owned();
-        oidc.name = "Example <ID>".to_owned();
-        let world = World::start_with(ServerOptions {
-            oidc: Some(oidc),
-            ..ServerOptions::default()
-        })
-        .await?;
-        let scene = Self { world, provider };
-        scene.sign_with("RS256").await?;
-        let ada = json!({ "name": "Ada Lovelace", "groups": ["ops", "staff"] });
-        scene.provider.know("ada", &ada).await?;
-        Ok(scene)
-    }
-
+impl<P> Scene<P> {
     pub(super) fn base(&self) -> String {
         format!("http://{}", self.world.address)
     }
 
-    async fn sign_with(&self, algorithm: &str) -> Result<()> {
-        self.provider.know_semel(&self.base(), algorithm).await
+    /// A browser at the provider, which it came to from the page that it asks for.
+    async fn come_to_provider(&self, page: &str) -> Result<Traveller> {
+        let mut browser = Traveller::new();
+        let shown = browser.go(&format!("{}{page}", self.base())).await?;
+        let link = shown
+            .link("/console/sign-in/oidc?")
+            .context("a link to the provider")?;
+        browser.go(&format!("{}{link}", self.base())).await?;
+        Ok(browser)
     }
 
     pub(super) async fn map(&self, group: &str, role: Role) -> Result<()> {
@@ -70,15 +69,30 @@ impl Scene {
         self.world.client.map_group(&map).await?;
         Ok(())
     }
+}
+
+impl Scene {
+    pub(super) async fn start() -> Result<Self> {
+        Self::start_at(OidcProvider::start().await?).await
+    }
+
+    async fn start_at(provider: OidcProvider) -> Result<Self> {
+        let world = start_world(provider.issuer()).await?;
+        let scene = Self { world, provider };
+        scene.sign_with("RS256").await?;
+        let ada = json!({ "name": "Ada Lovelace", "groups": ["ops", "staff"] });
+        scene.provider.know("ada", &ada).await?;
+        Ok(scene)
+    }
+
+    async fn sign_with(&self, algorithm: &str) -> Result<()> {
+        self.provider.know_semel(&self.base(), algorithm).await
+    }
 
     /// A browser that signs in as a person, from the page that it asks for.
     async fn enter(&self, person: &str, page: &str) -> Result<Traveller> {
-        let mut browser = Traveller::new();
-        let shown = browser.go(&format!("{}{page}", self.base())).await?;
-        let link = shown
-            .link("/console/sign-in/oidc?")
-            .context("a link to the provider")?;
-        let form = browser.go(&format!("{}{link}", self.base())).await?;
+        let mut browser = self.come_to_provider(page).await?;
+        let form = browser.last().clone();
         ensure!(form.url.starts_with(self.provider.issuer()), "{}", form.url);
         let action = form.action().context("the provider's form")?;
         let fields = [("prompt", "login"), ("login", person), ("password", "x")];

@@ -12,17 +12,17 @@ use super::Scene;
 use super::traveller::{Shown, Traveller};
 use crate::world::soon;
 
-const HOME: &str = "/console/main/";
+pub(super) const HOME: &str = "/console/main/";
 
-impl Scene {
-    async fn pass(&self, minutes: u64) -> Result<()> {
+impl<P> Scene<P> {
+    pub(super) async fn pass(&self, minutes: u64) -> Result<()> {
         let ahead = Duration::from_secs(60 * minutes);
         clock::move_ahead(self.world.engine.cell(), ahead).await?;
         Ok(())
     }
 
     /// Opens a page until the server has forgotten what it looked up a moment ago.
-    async fn until(
+    pub(super) async fn until(
         &self,
         browser: &mut Traveller,
         there: impl Fn(&Traveller) -> bool,
@@ -34,14 +34,16 @@ impl Scene {
         })
         .await
     }
+}
 
+impl Scene {
     fn went_through_provider(&self, browser: &Traveller) -> bool {
         let mut trail = browser.trail.iter();
         trail.any(|url| url.starts_with(self.provider.issuer()) && url.contains("prompt=none"))
     }
 }
 
-fn is_out(browser: &Traveller) -> bool {
+pub(super) fn is_out(browser: &Traveller) -> bool {
     browser.last().text.contains("<h1>Sign in</h1>")
 }
 

@@ -243,6 +243,40 @@ async fn a_provider_that_fails_is_named_and_costs_little() -> Result<()> {
     Ok(())
 }
 
+/// A provider that says so names itself in what it grants (RFC 9207). A refusal lets nobody in anyway.
+#[tokio::test]
+async fn a_code_of_a_nameless_or_another_sender_is_not_used() -> Result<()> {
+    let liar = Liar::start().await?;
+    let issuer = edit(&liar.script, |script| script.issuer.clone());
+    let says = json!({
+        "issuer": issuer, "authorization_endpoint": format!("{issuer}/auth"),
+        "token_endpoint": format!("{issuer}/token"), "jwks_uri": format!("{issuer}/keys"),
+        "authorization_response_iss_parameter_supported": true,
+    });
+    edit(&liar.script, |it| it.configuration = Some(says.to_string()));
+    let own = format!("code=c&iss={issuer}");
+    for (response, named, sign_ins) in [
+        ("code=c", "identity-invalid", 0),
+        ("code=c&iss=https://evil.example", "identity-invalid", 0),
+        ("error=no&iss=https://evil.example", "identity-invalid", 0),
+        ("error=no", "provider-refused", 0),
+        (own.as_str(), "Mallory (mallory)", 1),
+    ] {
+        let (mut browser, to) = liar.begin().await?;
+        let token = liar.sign("k", &liar.claims(&parameter(&to, "nonce")?))?;
+        edit(&liar.script, |script| script.token = token);
+        let state = parameter(&to, "state")?;
+        let back = format!("{}/console/sign-in/oidc/callback", liar.base());
+        let shown = browser
+            .go(&format!("{back}?{response}&state={state}"))
+            .await?;
+
+        ensure!(shown.text.contains(named), "{response}: {}", shown.text);
+        assert_eq!(liar.count_sign_ins().await?, sign_ins, "{response}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn unknown_keys_are_looked_for_once_a_minute() -> Result<()> {
     let liar = Liar::start().await?;
