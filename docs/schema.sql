@@ -228,12 +228,16 @@ CREATE TABLE sign_ins (
     seen_at timestamp with time zone NOT NULL DEFAULT moment(),
     -- When it stops working, however often it is used. That of a person who signed in through an identity provider moves each time that the provider names their groups.
     expires_at timestamp with time zone NOT NULL,
+    -- SHA-256 of the issuer and of what the identity provider knows its session with the browser by, where it says so. The provider can end the sign-in by it.
+    provider_session bytea,
 
     CONSTRAINT sign_ins_pkey PRIMARY KEY (digest),
     CONSTRAINT sign_ins_token_id_fkey FOREIGN KEY (token_id) REFERENCES tokens(id),
-    CONSTRAINT sign_ins_digest_check CHECK ((octet_length(digest) = 32))
+    CONSTRAINT sign_ins_digest_check CHECK ((octet_length(digest) = 32)),
+    CONSTRAINT sign_ins_provider_session_check CHECK ((octet_length(provider_session) = 32))
 );
 CREATE INDEX sign_ins_by_expiry ON sign_ins USING btree (expires_at);
+CREATE INDEX sign_ins_by_provider_session ON sign_ins USING btree (provider_session) WHERE (provider_session IS NOT NULL);
 CREATE INDEX sign_ins_by_token ON sign_ins USING btree (token_id);
 
 -- Logout tokens of identity providers that were used: each works once.

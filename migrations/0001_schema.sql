@@ -165,7 +165,8 @@ CREATE TABLE sign_ins (
     token_id   uuid NOT NULL REFERENCES tokens,
     created_at timestamptz NOT NULL DEFAULT moment(),
     seen_at    timestamptz NOT NULL DEFAULT moment(),
-    expires_at timestamptz NOT NULL
+    expires_at timestamptz NOT NULL,
+    provider_session bytea CHECK (octet_length(provider_session) = 32)
 );
 COMMENT ON TABLE sign_ins IS 'Browsers that are signed in to the console. What a browser holds is never stored.';
 COMMENT ON COLUMN sign_ins.digest IS 'SHA-256 of the cookie, which has 256 random bits.';
@@ -173,8 +174,10 @@ COMMENT ON COLUMN sign_ins.token_id IS 'The token whose rights it has; it works 
 COMMENT ON COLUMN sign_ins.created_at IS 'When the person signed in.';
 COMMENT ON COLUMN sign_ins.seen_at IS 'When it was last used, to the minute.';
 COMMENT ON COLUMN sign_ins.expires_at IS 'When it stops working, however often it is used. That of a person who signed in through an identity provider moves each time that the provider names their groups.';
+COMMENT ON COLUMN sign_ins.provider_session IS 'SHA-256 of the issuer and of what the identity provider knows its session with the browser by, where it says so. The provider can end the sign-in by it.';
 CREATE INDEX sign_ins_by_expiry ON sign_ins (expires_at);
 CREATE INDEX sign_ins_by_token ON sign_ins (token_id);
+CREATE INDEX sign_ins_by_provider_session ON sign_ins (provider_session) WHERE provider_session IS NOT NULL;
 
 CREATE TABLE logout_tokens (
     digest     bytea PRIMARY KEY CHECK (octet_length(digest) = 32),

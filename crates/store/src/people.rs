@@ -44,8 +44,8 @@ const LAPSE_OTHERS: &str = "
 /// Where the rights of a person changed, the new sign-in takes the place of the browser's earlier one
 /// ($4) and ends when that would have: a change of rights gives nobody more time.
 const SIGN_IN: &str = "
-    INSERT INTO sign_ins (digest, token_id, expires_at, created_at)
-    VALUES ($1, $2, moment() + make_interval(secs => $3),
+    INSERT INTO sign_ins (digest, token_id, expires_at, provider_session, created_at)
+    VALUES ($1, $2, moment() + make_interval(secs => $3), $8,
             coalesce((SELECT s.created_at
                         FROM sign_ins s
                         JOIN tokens t ON t.id = s.token_id
@@ -57,7 +57,8 @@ const SIGN_IN: &str = "
 /// However often it is renewed, a sign-in ends: one that would last too long is not renewed.
 const RENEW: &str = "
     UPDATE sign_ins
-       SET seen_at = moment(), token_id = $2, expires_at = moment() + make_interval(secs => $3)
+       SET seen_at = moment(), token_id = $2, expires_at = moment() + make_interval(secs => $3),
+           provider_session = coalesce($7, provider_session)
      WHERE digest = $1 AND expires_at > moment()
        AND created_at + make_interval(secs => $4) > moment() + make_interval(secs => $3)
        AND token_id IN (SELECT id FROM tokens WHERE issuer = $5 AND subject = $6 AND kind = 'person')";
@@ -71,9 +72,30 @@ const USE_LOGOUT: &str = "
 const END_ALL: &str = "
     DELETE FROM sign_ins s
      USING tokens t
-     WHERE t.id = s.token_id AND t.issuer = $1 AND t.subject = $2 AND t.kind = 'person'";
+     WHERE t.id = s.token_id AND t.issuer = $1 AND t.subject = $2 AND t.kind = 'person'
+ RETURNING s.digest";
 
-pub(crate) const STATEMENTS: &[&str] = &[PUT, LAPSE_OTHERS, SIGN_IN, RENEW, USE_LOGOUT, END_ALL];
+const END_SESSION: &str = "
+    DELETE FROM sign_ins WHERE provider_session = $1 RETURNING digest";
+
+/// A sign-in whose session is not known may be the one that is meant.
+const END_SESSION_OF: &str = "
+    DELETE FROM sign_ins s
+     USING tokens t
+     WHERE t.id = s.token_id AND t.issuer = $1 AND t.subject = $2 AND t.kind = 'person'
+       AND coalesce(s.provider_session, $3) = $3
+ RETURNING s.digest";
+
+pub(crate) const STATEMENTS: &[&str] = &[
+    PUT,
+    LAPSE_OTHERS,
+    SIGN_IN,
+    RENEW,
+    USE_LOGOUT,
+    END_ALL,
+    END_SESSION,
+    END_SESSION_OF,
+];
 
 /// A person, as an identity provider names them now.
 #[derive(Clone, Debug)]
@@ -102,6 +124,8 @@ pub struct PersonSignIn<'a> {
     pub earlier: Option<(&'a [u8], Rights)>,
     /// How long a sign-in lasts, however often it is renewed.
     pub longest: Span,
+    /// A digest of what the provider knows its session with the browser by, where it says so.
+    pub provider_session: Option<&'a [u8]>,
     /// Random bytes, from which rows get an identity, and a digest of no secret that anybody knows.
     pub seed: [u8; 32],
 }
@@ -120,6 +144,17 @@ pub enum PersonEntry {
     NoGroup,
     /// An operator revoked the person, wherever their groups have a role.
     Revoked,
+}
+
+/// Which sign-ins a provider ends. A person is issuer and subject, a session a digest.
+#[derive(Clone, Copy, Debug)]
+pub enum EndedSignIns<'a> {
+    /// All of a person.
+    Person((&'a str, &'a str)),
+    /// Those of one session, whosever it is.
+    Session(&'a [u8]),
+    /// Those of one session of a person.
+    SessionOf((&'a str, &'a str), &'a [u8]),
 }
 
 /// What a person has in one namespace.
@@ -175,20 +210,21 @@ async fn open(
     if let Some((earlier, rights)) = wish.earlier
         && rights == membership.rights
     {
-        let values: [&(dyn ToSql + Sync); 6] = [
+        let values: [&(dyn ToSql + Sync); 7] = [
             &earlier,
             id.as_uuid(),
             &secs,
             &longest,
             &person.issuer,
             &person.subject,
+            &wish.provider_session,
         ];
         if tx.execute(RENEW, &values).await? > 0 {
             return Ok(PersonEntry::Renewed);
         }
     }
     let earlier = wish.earlier.map_or(&[][..], |(earlier, _)| earlier);
-    let values: [&(dyn ToSql + Sync); 7] = [
+    let values: [&(dyn ToSql + Sync); 8] = [
         &wish.digest,
         id.as_uuid(),
         &secs,
@@ -196,6 +232,7 @@ async fn open(
         &longest,
         &person.issuer,
         &person.subject,
+        &wish.provider_session,
     ];
     tx.execute(SIGN_IN, &values).await?;
     let subject = id.to_string();
@@ -270,14 +307,14 @@ async fn put(
     Ok(row.map(|row| TokenId::from_uuid(row.get(0))))
 }
 
-/// Ends all sign-ins of a person, as their provider asks by a logout token. None where the token was
-/// used before; otherwise how many sign-ins there were.
+/// Ends sign-ins, as a provider asks by a logout token. None where the token was used before; otherwise
+/// the digests of the cookies that were signed in.
 pub async fn log_out(
     cell: HomeCell<'_>,
-    (issuer, subject): (&str, &str),
+    which: EndedSignIns<'_>,
     token: &[u8],
     remembered: Span,
-) -> Result<Option<u64>, ReadError> {
+) -> Result<Option<Vec<Vec<u8>>>, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
     if tx
@@ -287,9 +324,16 @@ pub async fn log_out(
     {
         return Ok(None);
     }
-    let ended = tx.execute(END_ALL, &[&issuer, &subject]).await?;
+    let ended = match which {
+        EndedSignIns::Person((issuer, subject)) => tx.query(END_ALL, &[&issuer, &subject]).await?,
+        EndedSignIns::Session(session) => tx.query(END_SESSION, &[&session]).await?,
+        EndedSignIns::SessionOf((issuer, subject), session) => {
+            tx.query(END_SESSION_OF, &[&issuer, &subject, &session])
+                .await?
+        }
+    };
     tx.commit().await?;
-    Ok(Some(ended))
+    Ok(Some(ended.iter().map(|row| row.get(0)).collect()))
 }
 
 fn seconds(span: Span) -> f64 {

@@ -320,7 +320,12 @@ impl SignIns {
         self.retain(|_, caller| caller.subject.is_none() || caller.namespace_id != namespace_id);
     }
 
-    /// Forgets a person whom their provider signed out.
+    /// Forgets sign-ins that a provider ended, by what was stored of them.
+    pub(crate) fn forget_all(&self, ended: &[Vec<u8>]) {
+        self.retain(|(known, _), _| !ended.iter().any(|ended| ended == known));
+    }
+
+    /// Forgets a person whose groups a provider named again.
     pub(crate) fn forget_subject(&self, subject: &str) {
         self.retain(|_, caller| caller.subject.as_deref() != Some(subject));
     }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A provider that refuses a renewal ends the sign-in: who left a company is out before long. The
-//! provider can end all sign-ins of a person at once (`log_out`).
+//! provider can end all sign-ins of a person, or of one of its sessions, at once (`log_out`).
 
 use axum::Extension;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
 use semel_api::Code;
 use semel_model::Span;
-use semel_store::people::{self, NamedPerson, PersonEntry, PersonSignIn};
+use semel_store::people::{self, EndedSignIns, NamedPerson, PersonEntry, PersonSignIn};
 use sha2::{Digest, Sha256};
 use url::form_urlencoded;
 
@@ -27,7 +27,7 @@ use crate::auth::signed_in::{self, GROUPS_SECS, LIFETIME_SECS, SignedIn, label};
 use crate::auth::site::{self, Site};
 use crate::body::Payload;
 use crate::error::ApiError;
-use crate::oidc::claims::Identity;
+use crate::oidc::claims::{Identity, LogoutScope};
 use crate::oidc::flow::{FLOW_SECS, Flow};
 use crate::oidc::{Provider, ProviderError, shown};
 use crate::rate_limit::Peer;
@@ -43,6 +43,9 @@ const NEEDS_PERSON: &[&str] = &[
 
 /// How long the identity of a logout token is remembered, in seconds: longer than one is believed.
 const LOGOUT_SECS: u64 = 900;
+
+/// What the name of a provider's session is digested under.
+const SESSION_DOMAIN: &[u8] = b"semel.oidc.session.1";
 
 /// How many groups a page names.
 const GROUPS_SHOWN: usize = 20;
@@ -185,11 +188,14 @@ async fn let_in(
         lifetime: Span::from_secs(GROUPS_SECS),
     };
     let renewable = earlier.as_ref().filter(|_| flow.is_quiet);
+    let session = identity.session.as_deref();
+    let session = session.map(|session| digest_of(SESSION_DOMAIN, provider, session));
     let wish = PersonSignIn {
         namespace: asked,
         digest: &cookie.digest,
         earlier: renewable.map(|it| (it.digest().as_slice(), it.caller.rights)),
         longest: Span::from_secs(LIFETIME_SECS),
+        provider_session: session.as_ref().map(<[u8; 32]>::as_slice),
         seed: seed.digest,
     };
     let actor = format!("oidc:{}", label(&identity.name, &identity.subject));
@@ -230,7 +236,7 @@ fn no_group(identity: &Identity) -> ApiError {
     ApiError::new(Code::GroupMissing, detail)
 }
 
-/// `POST /console/sign-in/oidc/logout`: the provider ends all sign-ins of a person.
+/// `POST /console/sign-in/oidc/logout`: the provider ends all sign-ins of a person, or of a session.
 pub(super) async fn log_out(
     State(app): State<App>,
     headers: HeaderMap,
@@ -246,23 +252,43 @@ pub(super) async fn log_out(
         Err(error @ ProviderError::Unavailable(_)) => return Err(error.into()),
         Err(error) => return Err(invalid(error.to_string())),
     };
-    let digest = Sha256::new_with_prefix(b"semel.oidc.logout.1")
-        .chain_update(provider.issuer())
-        .chain_update([0])
-        .chain_update(&logout.id)
-        .finalize();
-    let whose = (provider.issuer(), logout.subject.as_str());
+    let token = digest_of(b"semel.oidc.logout.1", provider, &logout.id);
     let remembered = Span::from_secs(LOGOUT_SECS);
     let home = app.engine.cell().home();
-    let Some(ended) = people::log_out(home, whose, &digest, remembered).await? else {
+    let ended = match &logout.ended {
+        LogoutScope::Person { subject } => {
+            let which = EndedSignIns::Person((provider.issuer(), subject));
+            people::log_out(home, which, &token, remembered).await
+        }
+        LogoutScope::Session { session } => {
+            let session = digest_of(SESSION_DOMAIN, provider, session);
+            people::log_out(home, EndedSignIns::Session(&session), &token, remembered).await
+        }
+        LogoutScope::SessionOf { subject, session } => {
+            let session = digest_of(SESSION_DOMAIN, provider, session);
+            let which = EndedSignIns::SessionOf((provider.issuer(), subject), &session);
+            people::log_out(home, which, &token, remembered).await
+        }
+    };
+    let Some(ended) = ended? else {
         return Err(invalid("the logout token was used before".to_owned()));
     };
-    app.sign_ins.forget_subject(&logout.subject);
+    app.sign_ins.forget_all(&ended);
     tracing::info!(
-        ended,
-        "the identity provider ended the sign-ins of a person"
+        ended = ended.len(),
+        "the identity provider ended sign-ins of a person"
     );
     Ok(StatusCode::OK.into_response())
+}
+
+/// What is kept of something that the provider gave a name.
+fn digest_of(domain: &[u8], provider: &Provider, name: &str) -> [u8; 32] {
+    Sha256::new_with_prefix(domain)
+        .chain_update(provider.issuer())
+        .chain_update([0])
+        .chain_update(name)
+        .finalize()
+        .into()
 }
 
 /// Where the browser is, and the provider; the routes are not there without one.

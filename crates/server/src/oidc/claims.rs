@@ -39,19 +39,43 @@ pub(crate) struct Identity {
     pub(crate) name: String,
     /// Their groups.
     pub(crate) groups: Vec<String>,
+    /// What the provider knows the session by that they have there, where it says so.
+    pub(crate) session: Option<String>,
 }
 
-/// What ends the sign-ins of a person.
+/// What ends sign-ins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Logout {
-    /// The person.
-    pub(crate) subject: String,
+    /// Which.
+    pub(crate) ended: LogoutScope,
     /// What the logout token is known by.
     pub(crate) id: String,
 }
 
-/// Checks who says it, for whom, and when; returns of whom.
-fn check(claims: &Claims, options: &OidcOptions, now: Timestamp) -> Result<String, ProviderError> {
+/// Which sign-ins a logout token ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LogoutScope {
+    /// All of a person.
+    Person {
+        /// The person.
+        subject: String,
+    },
+    /// Those of one session at the provider, whosever it is.
+    Session {
+        /// The session.
+        session: String,
+    },
+    /// Those of one session of a person.
+    SessionOf {
+        /// The person.
+        subject: String,
+        /// The session.
+        session: String,
+    },
+}
+
+/// Checks who says it, for whom, and when.
+fn check(claims: &Claims, options: &OidcOptions, now: Timestamp) -> Result<(), ProviderError> {
     let invalid = |what| Err(ProviderError::Invalid(what));
     if text(claims, "iss") != Some(&options.issuer) {
         return invalid("the token is not from the configured issuer");
@@ -73,12 +97,23 @@ fn check(claims: &Claims, options: &OidcOptions, now: Timestamp) -> Result<Strin
     if seconds(claims, "nbf").is_some_and(|from| from > now.saturating_add(LEEWAY_SECS)) {
         return invalid("the token does not hold yet");
     }
+    Ok(())
+}
+
+/// Whom a token names.
+fn subject(claims: &Claims) -> Result<String, ProviderError> {
     let subject = text(claims, "sub").unwrap_or_default();
     let printable = subject.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     match !subject.trim().is_empty() && subject.len() <= SUBJECT_BYTES_MAX && printable {
         true => Ok(subject.to_owned()),
-        false => invalid("the token names nobody"),
+        false => Err(ProviderError::Invalid("the token names nobody")),
     }
+}
+
+/// Which session at the provider a token names, where it names one.
+pub(super) fn session(claims: &Claims) -> Option<String> {
+    let session = text(claims, "sid").filter(|session| !session.is_empty());
+    session.map(str::to_owned)
 }
 
 /// For this client alone, or for several of which this one is who asked.
@@ -101,7 +136,8 @@ pub(super) fn check_identity(
     nonce: &str,
     now: Timestamp,
 ) -> Result<String, ProviderError> {
-    let subject = check(claims, options, now)?;
+    check(claims, options, now)?;
+    let subject = subject(claims)?;
     let given = text(claims, "nonce").unwrap_or_default();
     match given.as_bytes().ct_eq(nonce.as_bytes()).into() {
         true => Ok(subject),
@@ -111,13 +147,14 @@ pub(super) fn check_identity(
     }
 }
 
-/// Whose sign-ins a logout token ends.
+/// Which sign-ins a logout token ends.
 pub(super) fn check_logout(
     claims: &Claims,
     options: &OidcOptions,
     now: Timestamp,
 ) -> Result<Logout, ProviderError> {
-    let subject = check(claims, options, now)?;
+    check(claims, options, now)?;
+    let ended = logout_scope(claims)?;
     let event = claims
         .get("events")
         .and_then(|events| events.get(LOGOUT_EVENT));
@@ -132,11 +169,24 @@ pub(super) fn check_logout(
     }
     match text(claims, "jti").filter(|id| !id.is_empty()) {
         Some(id) => Ok(Logout {
-            subject,
+            ended,
             id: id.to_owned(),
         }),
         None => Err(ProviderError::Invalid("the logout token has no identity")),
     }
+}
+
+/// A logout token names a person, a session, or both. Where it names a session, it means that one alone.
+fn logout_scope(claims: &Claims) -> Result<LogoutScope, ProviderError> {
+    let session = session(claims);
+    if let Some(session) = session.clone().filter(|_| !claims.contains_key("sub")) {
+        return Ok(LogoutScope::Session { session });
+    }
+    let subject = subject(claims)?;
+    Ok(match session {
+        Some(session) => LogoutScope::SessionOf { subject, session },
+        None => LogoutScope::Person { subject },
+    })
 }
 
 /// The person of these claims.
@@ -147,6 +197,7 @@ pub(super) fn describe(claims: &Claims, subject: String, options: &OidcOptions) 
     Identity {
         name: name.unwrap_or_else(|| "somebody".to_owned()),
         groups: groups(claims.get(&options.groups_claim)),
+        session: None,
         subject,
     }
 }

@@ -246,6 +246,7 @@ impl Provider {
         let mut claims = self.verify(&found, &granted.id_token).await?;
         let nonce = flow.nonce();
         let subject = claims::check_identity(&claims, &self.options, &nonce, now)?;
+        let session = claims::session(&claims);
         if !claims.contains_key(&self.options.groups_claim)
             && let Some(endpoint) = &found.userinfo_endpoint
             && let Some(token) = &granted.access_token
@@ -253,10 +254,11 @@ impl Provider {
             self.complete(&mut claims, &subject, (endpoint, token))
                 .await?;
         }
-        Ok(claims::describe(&claims, subject, &self.options))
+        let person = claims::describe(&claims, subject, &self.options);
+        Ok(Identity { session, ..person })
     }
 
-    /// Whose sign-ins a logout token ends.
+    /// Which sign-ins a logout token ends.
     pub(crate) async fn read_logout(
         &self,
         token: &str,

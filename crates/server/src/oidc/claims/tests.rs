@@ -95,7 +95,9 @@ fn a_logout_token_says_so_is_fresh_and_has_an_identity() {
 
     let logout = of(json!({})).unwrap();
 
-    assert_eq!((logout.subject.as_str(), logout.id.as_str()), ("u1", "j"));
+    let subject = "u1".to_owned();
+    assert_eq!(logout.ended, LogoutScope::Person { subject });
+    assert_eq!(logout.id, "j");
     for bad in [
         json!({ "nonce": "n" }),
         json!({ "jti": null }),
@@ -103,10 +105,23 @@ fn a_logout_token_says_so_is_fresh_and_has_an_identity() {
         json!({ "events": { "other": {} } }),
         json!({ "iat": NOW - 361 }),
         json!({ "aud": "other" }),
-        json!({ "sub": null, "sid": "s" }),
+        json!({ "sub": null }),
+        json!({ "sub": null, "sid": "" }),
+        json!({ "sub": null, "sid": 7 }),
+        json!({ "sub": "", "sid": "s" }),
     ] {
         assert!(of(bad.clone()).is_err(), "{bad}");
     }
+    let (subject, session) = ("u1".to_owned(), "s".to_owned());
+    let alone = of(json!({ "sub": null, "sid": "s" })).unwrap().ended;
+    let both = of(json!({ "sid": "s" })).unwrap().ended;
+    assert_eq!(
+        alone,
+        LogoutScope::Session {
+            session: session.clone()
+        }
+    );
+    assert_eq!(both, LogoutScope::SessionOf { subject, session });
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod liar;
 mod log;
 mod lying;
 mod members;
+mod sessions;
 mod traveller;
 
 use anyhow::{Context, Result, ensure};

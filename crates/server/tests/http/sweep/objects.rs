@@ -254,6 +254,7 @@ async fn sign_in(world: &World) -> Result<TokenId> {
         digest: &[1; 32],
         earlier: None,
         longest: Span::from_secs(900),
+        provider_session: None,
         seed: [2; 32],
     };
     people::sign_in(world.engine.cell().home(), &person, &wish, "oidc:Ada (1)").await?;

@@ -155,6 +155,18 @@ impl Liar {
         Ok((browser, shown))
     }
 
+    /// Sends a logout token, and gives the status.
+    pub(super) async fn log_out(&self, token: &str) -> Result<u16> {
+        let body = format!("logout_token={token}");
+        let form = [("content-type", "application/x-www-form-urlencoded")];
+        let path = "/console/sign-in/oidc/logout";
+        let sent = self
+            .world
+            .bare
+            .send(hyper::Method::POST, path, &form, body.into());
+        Ok(sent.await?.status.as_u16())
+    }
+
     pub(super) async fn count_sign_ins(&self) -> Result<i64> {
         let client = self.world.database.connect().await?;
         Ok(client

@@ -317,16 +317,6 @@ async fn a_logout_token_works_once_and_an_identity_is_none() -> Result<()> {
     let liar = Liar::start().await?;
     liar.attempt(|nonce| liar.sign("k", &liar.claims(nonce)))
         .await?;
-    let post = async |token: String| {
-        let body = format!("logout_token={token}");
-        let form = [("content-type", "application/x-www-form-urlencoded")];
-        let path = "/console/sign-in/oidc/logout";
-        let answer = liar
-            .world
-            .bare
-            .send(hyper::Method::POST, path, &form, body.into());
-        anyhow::Ok(answer.await?.status.as_u16())
-    };
     let mut claims = liar.claims("n");
     let identity = liar.sign("k", &claims)?;
     claims["events"] = json!({ "http://schemas.openid.net/event/backchannel-logout": {} });
@@ -337,12 +327,12 @@ async fn a_logout_token_works_once_and_an_identity_is_none() -> Result<()> {
     let forged = Liar::start().await?.sign("k", &claims)?;
 
     for refused in [identity, with_nonce, forged, String::new()] {
-        assert_eq!(post(refused).await?, 400);
+        assert_eq!(liar.log_out(&refused).await?, 400);
     }
     assert_eq!(liar.count_sign_ins().await?, 1, "still in");
-    assert_eq!(post(good.clone()).await?, 200);
+    assert_eq!(liar.log_out(&good).await?, 200);
     assert_eq!(liar.count_sign_ins().await?, 0, "out");
-    assert_eq!(post(good).await?, 400, "used up");
+    assert_eq!(liar.log_out(&good).await?, 400, "used up");
     Ok(())
 }
 
