@@ -164,6 +164,10 @@ CREATE TABLE tokens (
     role text,
     -- What it may do: every route of the API needs one of them.
     rights text[] NOT NULL,
+    -- The networks that it is accepted from; none listed is anywhere.
+    networks cidr[] NOT NULL DEFAULT '{}'::cidr[],
+    -- The queues whose tasks it may work on; none listed is every queue.
+    queues text[] NOT NULL DEFAULT '{}'::text[],
     -- An API token, or a person: nobody has the secret of a person's row, which only sign-ins stand for.
     kind text NOT NULL DEFAULT 'api'::text,
     -- The identity provider that knows the person; null for an API token.
@@ -173,9 +177,12 @@ CREATE TABLE tokens (
 
     CONSTRAINT tokens_pkey PRIMARY KEY (id),
     CONSTRAINT tokens_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces(id),
-    CONSTRAINT tokens_check CHECK ((((kind = 'person'::text) = (issuer IS NOT NULL)) AND ((kind = 'person'::text) = (subject IS NOT NULL)))),
+    CONSTRAINT tokens_check CHECK (((cardinality(queues) = 0) OR ('work'::text = ANY (rights)))),
+    CONSTRAINT tokens_check1 CHECK ((((kind = 'person'::text) = (issuer IS NOT NULL)) AND ((kind = 'person'::text) = (subject IS NOT NULL)))),
     CONSTRAINT tokens_digest_check CHECK ((octet_length(digest) = 32)),
     CONSTRAINT tokens_kind_check CHECK ((kind = ANY (ARRAY['api'::text, 'person'::text]))),
+    CONSTRAINT tokens_networks_check CHECK ((array_position(networks, NULL::cidr) IS NULL)),
+    CONSTRAINT tokens_queues_check CHECK ((array_position(queues, NULL::text) IS NULL)),
     CONSTRAINT tokens_rights_check CHECK (((cardinality(rights) > 0) AND (rights <@ ARRAY['read'::text, 'payload'::text, 'start'::text, 'operate'::text, 'settle'::text, 'replay'::text, 'approve'::text, 'write'::text, 'promote'::text, 'connect'::text, 'secret'::text, 'override'::text, 'redo'::text, 'once'::text, 'work'::text, 'admin'::text, 'audit'::text, 'instance'::text]))),
     CONSTRAINT tokens_role_check CHECK ((role = ANY (ARRAY['observer'::text, 'viewer'::text, 'operator'::text, 'approver'::text, 'editor'::text, 'admin'::text, 'worker'::text])))
 );

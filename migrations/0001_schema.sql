@@ -110,9 +110,12 @@ CREATE TABLE tokens (
     rights       text[] NOT NULL CHECK (cardinality(rights) > 0 AND rights <@ ARRAY[
         'read', 'payload', 'start', 'operate', 'settle', 'replay', 'approve', 'write', 'promote',
         'connect', 'secret', 'override', 'redo', 'once', 'work', 'admin', 'audit', 'instance']),
+    networks     cidr[] NOT NULL DEFAULT '{}' CHECK (array_position(networks, NULL) IS NULL),
+    queues       text[] NOT NULL DEFAULT '{}' CHECK (array_position(queues, NULL) IS NULL),
     kind         text NOT NULL DEFAULT 'api' CHECK (kind IN ('api', 'person')),
     issuer       text,
     subject      text,
+    CHECK (cardinality(queues) = 0 OR 'work' = ANY (rights)),
     CHECK ((kind = 'person') = (issuer IS NOT NULL) AND (kind = 'person') = (subject IS NOT NULL))
 );
 COMMENT ON TABLE tokens IS 'API tokens, and the people who sign in through an identity provider. The secret itself is never stored.';
@@ -127,6 +130,8 @@ COMMENT ON COLUMN tokens.last_used_at IS 'When it was last used, to the minute.'
 COMMENT ON COLUMN tokens.groups IS 'The groups that its owner belongs to: an approval may be from one of them.';
 COMMENT ON COLUMN tokens.role IS 'The role that it was made with; its rights are in rights, as they were then.';
 COMMENT ON COLUMN tokens.rights IS 'What it may do: every route of the API needs one of them.';
+COMMENT ON COLUMN tokens.networks IS 'The networks that it is accepted from; none listed is anywhere.';
+COMMENT ON COLUMN tokens.queues IS 'The queues whose tasks it may work on; none listed is every queue.';
 COMMENT ON COLUMN tokens.kind IS 'An API token, or a person: nobody has the secret of a person''s row, which only sign-ins stand for.';
 COMMENT ON COLUMN tokens.issuer IS 'The identity provider that knows the person; null for an API token.';
 COMMENT ON COLUMN tokens.subject IS 'What the provider knows the person by; null for an API token.';

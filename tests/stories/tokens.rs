@@ -158,3 +158,59 @@ async fn the_audit_record_is_exported_verified_and_a_changed_line_found() -> Res
     );
     Ok(())
 }
+
+#[tokio::test]
+async fn a_worker_s_token_is_for_its_queue_and_its_network() -> Result<()> {
+    let desk = Desk::open(&[("count", COUNT)]).await?;
+    let create = "semel token create resizer --role worker --queue images --queue thumbs";
+
+    let (made, told) = object(&desk, &format!("{create} --network 127.0.0.0/8")).await?;
+    let printed = format!("{create} --network 127.0.0.0/8 2>&1");
+    let printed = desk.say(&printed).await?;
+    let (_, far) = object(&desk, &format!("{create} --network 10.0.0.0/8,192.0.2.7")).await?;
+    let (odd, refused) = object(&desk, &format!("{create} --network 10.1.2.3/8")).await?;
+    let listed = desk.say("semel token list").await?;
+    let as_worker = async |told: &Value, queue: &str| {
+        let token = text(told, "/data/token")?;
+        let work = format!("semel worker --queue {queue} --until-idle 1s -- true 2>&1");
+        desk.say(&format!("SEMEL_TOKEN='{token}' {work}; echo exit $?"))
+            .await
+    };
+    let own = as_worker(&told, "images").await?;
+    let other = as_worker(&told, "mail").await?;
+    let outside = as_worker(&far, "images").await?;
+
+    assert_eq!((made, odd), (0, 2), "{told} {refused}");
+    assert_eq!(told["data"]["networks"], serde_json::json!(["127.0.0.0/8"]));
+    assert_eq!(
+        told["data"]["queues"],
+        serde_json::json!(["images", "thumbs"])
+    );
+    ensure!(
+        printed.contains("it is accepted only from 127.0.0.0/8"),
+        "{printed}"
+    );
+    ensure!(
+        printed.contains("tasks of these queues: images, thumbs"),
+        "{printed}"
+    );
+    for shown in [
+        "NETWORKS",
+        "QUEUES",
+        "127.0.0.0/8",
+        "10.0.0.0/8, 192.0.2.7/32",
+    ] {
+        ensure!(listed.contains(shown), "{shown}: {listed}");
+    }
+    let message = text(&refused, "/error/message")?;
+    ensure!(message.contains("write 10.0.0.0/8"), "{message}");
+    ensure!(own.ends_with("exit 0\n"), "{own}");
+    ensure!(
+        other.contains("the queue `mail`, only on images, thumbs"),
+        "{other}"
+    );
+    ensure!(other.ends_with("exit 7\n"), "{other}");
+    ensure!(outside.contains("not authorized"), "{outside}");
+    ensure!(outside.ends_with("exit 7\n"), "{outside}");
+    Ok(())
+}

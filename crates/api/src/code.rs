@@ -12,7 +12,7 @@ pub use text::CodeError;
 codes! {
     /// No token, or one that does not work.
     Unauthorized "unauthorized" 401 "The request is not authorized"
-        "Send `Authorization: Bearer` with a token that has not expired or been revoked.";
+        "Send `Authorization: Bearer` with a token that has not expired or been revoked, from one of its networks if it has some.";
     /// The token lacks the right that the route needs.
     RightMissing "right-missing" 403 "The token does not have the right for this"
         "Use a token that has the right; `semel token create NAME --right RIGHT` makes one.";

@@ -110,6 +110,12 @@ described! {
         "^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$",
         "payments",
     );
+    /// A network, as CIDR.
+    Network text(
+        "A network, as CIDR, or one address.",
+        "^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$",
+        "10.0.0.0/8",
+    );
     /// A length of time.
     Span text(
         "A length of time: numbers with the units w, d, h, m, s and ms.",

@@ -116,7 +116,7 @@ pub use token::{CreateToken, CreatedToken, RevokeToken, Token, TokenFilter};
 pub use wait::{Called, CompleteWait, Wait, WaitFilter};
 
 use jiff::Timestamp;
-use semel_model::{NamespaceName, Rights};
+use semel_model::{Label, NamespaceName, Networks, Rights};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -149,4 +149,12 @@ pub struct Whoami {
     #[serde(default)]
     #[schema(value_type = schema::Rights)]
     pub rights: Rights,
+    /// The networks that it is accepted from; none listed is anywhere.
+    #[serde(default, skip_serializing_if = "Networks::is_empty")]
+    #[schema(value_type = Vec<schema::Network>)]
+    pub networks: Networks,
+    /// The queues whose tasks it may work on; none listed is every queue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<schema::Label>)]
+    pub queues: Vec<Label>,
 }

@@ -1,7 +1,7 @@
 //! Tokens, as the commands that reach the database make and revoke them.
 
 use semel_engine::{TOKEN_DAYS_MAX, validate_token};
-use semel_model::{NamespaceName, Rights, Role, Span, TokenId};
+use semel_model::{Label, NamespaceName, Networks, Rights, Role, Span, TokenId};
 use semel_server::auth::token_format;
 use semel_store::audit::AuditEntry;
 use semel_store::tokens::{self, DATABASE_OPERATOR, NewToken, TokenView};
@@ -25,6 +25,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) groups: &'a [String],
     pub(crate) role: Option<Role>,
     pub(crate) rights: Rights,
+    pub(crate) networks: Networks,
+    pub(crate) queues: &'a [Label],
     pub(crate) lifetime: Span,
 }
 
@@ -36,6 +38,8 @@ impl<'a> Wanted<'a> {
             groups,
             role: None,
             rights: Rights::ALL,
+            networks: Networks::default(),
+            queues: &[],
             lifetime: Span::from_secs(TOKEN_DAYS_MAX * 86_400),
         }
     }
@@ -58,6 +62,8 @@ pub(crate) async fn make_token(
         groups: wanted.groups,
         role: wanted.role,
         rights: wanted.rights,
+        networks: wanted.networks.clone(),
+        queues: wanted.queues,
     };
     validate_token(&token).map_err(Problem::usage)?;
     tokens::insert(cell.home(), &namespace()?, &token)

@@ -22,6 +22,7 @@ pub mod key;
 pub mod kv;
 pub mod name;
 pub mod named_effect;
+pub mod network;
 pub mod outcome;
 pub mod past_effect;
 pub mod replay;
@@ -54,6 +55,7 @@ pub use id::{
 pub use key::{Key, KeySpace};
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
 pub use named_effect::{EffectName, EffectScope, NamedEffectState};
+pub use network::{Network, NetworkError, Networks};
 pub use outcome::{Doubt, Fault, FaultKind, Looked, Outcome, Receipt, SettledBy};
 pub use past_effect::{PastEffect, PastOutcome, PastResult};
 pub use resource::{Resource, ResourceRef};

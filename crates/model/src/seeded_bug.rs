@@ -145,6 +145,10 @@ seeded_bugs! {
     NamespaceNotCompared = "namespace-not-compared",
     /// A token's name is enough.
     TokenSecretNotCompared = "token-secret-not-compared",
+    /// A token works from outside its networks.
+    TokenNetworksIgnored = "token-networks-ignored",
+    /// A token works on tasks of every queue.
+    TokenQueuesIgnored = "token-queues-ignored",
 
     // Egress.
     /// Any address may be connected to.

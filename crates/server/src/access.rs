@@ -22,6 +22,7 @@ use crate::auth::site::{self, Site};
 use crate::auth::{self, Caller, OnBehalfOf};
 use crate::error::ApiError;
 use crate::operation::Operation;
+use crate::rate_limit::Peer;
 
 /// What a request needs to reach a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,9 +242,10 @@ async fn admit_browser(request: &mut Request, app: &App) -> Result<(), Response>
     }
     let cells = (app.cell(), app.engine.cell());
     let at = (site, namespace_of(request.uri()));
+    let from = app.check_peer(request.extensions().get().copied());
     let found = match site::is_by_itself(headers) || is_live(request.uri()) {
-        true => signed_in::find_for_script(headers, at, &app.sign_ins, cells).await,
-        false => signed_in::find(headers, at, &app.sign_ins, cells).await,
+        true => signed_in::find_for_script(headers, at, from, &app.sign_ins, cells).await,
+        false => signed_in::find(headers, at, from, &app.sign_ins, cells).await,
     };
     match found.map_err(IntoResponse::into_response)? {
         Some(signed_in)
@@ -287,9 +289,10 @@ fn send_to(sign_in: &str, request: &Request) -> Response {
 }
 
 async fn admit_token(access: Access, request: &mut Request, app: &App) -> Result<(), Response> {
+    let peer = request.extensions().get().copied();
     let admitted = match request.extensions_mut().remove::<OnBehalfOf>() {
         Some(OnBehalfOf(caller)) => allow(access, caller),
-        None => admit(access, request.headers(), app).await,
+        None => admit(access, request.headers(), peer, app).await,
     };
     let caller = admitted.map_err(IntoResponse::into_response)?;
     request.extensions_mut().insert(caller);
@@ -298,20 +301,26 @@ async fn admit_token(access: Access, request: &mut Request, app: &App) -> Result
 
 /// The caller of a request that may reach a route. ARCHITECTURE.md lists the places that
 /// check a further right.
-async fn admit(access: Access, headers: &HeaderMap, app: &App) -> Result<Caller, ApiError> {
+async fn admit(
+    access: Access,
+    headers: &HeaderMap,
+    peer: Option<Peer>,
+    app: &App,
+) -> Result<Caller, ApiError> {
     let cells = (app.cell(), app.engine.cell());
+    let from = app.check_peer(peer);
     let caller = match access {
         Access::Monitor(_) if !app.pulse.database_answers() => {
-            match auth::remember(headers, &app.verified)? {
+            match auth::remember(headers, from, &app.verified)? {
                 Some(caller) => caller,
-                None => auth::verify(headers, &app.verified, cells).await?,
+                None => auth::verify(headers, from, &app.verified, cells).await?,
             }
         }
         Access::Right(_)
         | Access::Monitor(_)
         | Access::AnyToken(_)
         | Access::Console
-        | Access::Open(_) => auth::verify(headers, &app.verified, cells).await?,
+        | Access::Open(_) => auth::verify(headers, from, &app.verified, cells).await?,
     };
     allow(access, caller)
 }

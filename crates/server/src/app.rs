@@ -11,6 +11,7 @@ use semel_store::Cell;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::peer_check::{OutsideUses, PeerCheck};
 use crate::auth::signed_in::{SignIns, SignedIn};
 use crate::auth::{Caller, Verified};
 use crate::error::ApiError;
@@ -19,7 +20,7 @@ use crate::oidc::Provider;
 use crate::options::ServerOptions;
 use crate::places::Places;
 use crate::pulse::Pulse;
-use crate::rate_limit::RateLimits;
+use crate::rate_limit::{Peer, RateLimits};
 
 /// What every request can reach; cheap to clone.
 pub(crate) type App = Arc<Shared>;
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) verified: Verified,
     /// Sign-ins that were looked up a moment ago.
     pub(crate) sign_ins: SignIns,
+    /// Uses of tokens from outside their networks.
+    pub(crate) outside: OutsideUses,
     /// The identity provider that signs people in, where there is one.
     pub(crate) provider: Option<Provider>,
     /// How much is admitted.
@@ -60,6 +63,11 @@ impl Shared {
     /// Where requests read: a pool of their own, which can change nothing.
     pub(crate) fn cell(&self) -> &Cell {
         &self.people
+    }
+
+    /// Compares where a request comes from with the networks of its token.
+    pub(crate) fn check_peer(&self, peer: Option<Peer>) -> PeerCheck<'_> {
+        PeerCheck::new(peer, &self.outside)
     }
 }
 

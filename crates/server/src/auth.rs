@@ -1,8 +1,9 @@
 //! Authentication: which token a request comes from.
 //!
 //! The API reads tokens only, and no cookie; the console reads the cookies of sign-ins, which stand for tokens (`signed_in`).
-//! Every failed authentication has the same answer. A verified token is cached for a few seconds,
-//! so that a busy caller costs no read per request and a revoked token stops working soon.
+//! Every failed authentication has the same answer, that of a token outside its networks too. A verified
+//! token is cached for a few seconds, so that a busy caller costs no read per request and a revoked token
+//! stops working soon.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -14,18 +15,20 @@ use axum::http::header::AUTHORIZATION;
 use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::Whoami;
-use semel_engine::{Actor, Approver};
-use semel_model::{NamespaceName, Right, Rights, TokenId};
+use semel_engine::{Actor, Approver, TokenMaker};
+use semel_model::{Label, NamespaceName, Networks, Right, Rights, SeededBug, TokenId};
 use semel_store::{Cell, tokens};
 use uuid::Uuid;
 
 use crate::answer::{self, Answered};
 use crate::error::ApiError;
 
+pub(crate) mod peer_check;
 pub(crate) mod signed_in;
 pub(crate) mod site;
 pub mod token_format;
 
+use peer_check::PeerCheck;
 use token_format::Presented;
 
 /// How long a verified token is accepted without another read.
@@ -78,6 +81,10 @@ pub(crate) struct Holder {
     pub(crate) rights: Rights,
     /// The namespaces that a person may enter; none for a token, which opens one.
     pub(crate) namespaces: Vec<String>,
+    /// Where it may be used from.
+    pub(crate) networks: Networks,
+    /// The queues whose tasks it may work on; none listed is every queue.
+    pub(crate) queues: Vec<Label>,
 }
 
 impl Holder {
@@ -124,12 +131,42 @@ impl Holder {
         })
     }
 
+    /// Says that the token is not for a queue.
+    pub(crate) fn lacks_queue(&self, queue: &str) -> ApiError {
+        let own: Vec<&str> = self.queues.iter().map(Label::as_str).collect();
+        let (who, own) = (self.in_words(), own.join(", "));
+        let detail = format!("{who} does not work on the queue `{queue}`, only on {own}");
+        ApiError::new(Code::RightMissing, detail).with_hint(
+            "Claim from one of its queues, or use a token that has this one; \
+             `semel token create NAME --role worker --queue QUEUE` makes one."
+                .to_owned(),
+        )
+    }
+
     /// The caller as the one who acts, under the name that [`Self::actor`] gives.
     pub(crate) fn acting<'a>(&self, actor: &'a str) -> Actor<'a> {
         Actor {
             namespace_id: self.namespace_id,
             actor,
         }
+    }
+
+    /// The caller as the one who makes a token, or gives a group a role.
+    pub(crate) fn as_maker<'a>(&'a self, actor: &'a str) -> TokenMaker<'a> {
+        TokenMaker {
+            by: self.acting(actor),
+            id: self.id,
+            rights: self.rights,
+            networks: &self.networks,
+            queues: &self.queues,
+        }
+    }
+
+    /// Whether the token is for a queue.
+    pub(crate) fn may_work_on(&self, queue: &str) -> bool {
+        self.queues.is_empty()
+            || self.queues.iter().any(|own| own.as_str() == queue)
+            || SeededBug::TokenQueuesIgnored.is_seeded()
     }
 
     /// Whether the token has a right.
@@ -140,27 +177,33 @@ impl Holder {
 
 /// Tells who sent a request, by its token.
 ///
-/// It is looked up in `cell`, and its use is noted in `writable`.
+/// It is looked up in `cell`, and its use is noted in `writable`. One that is used from outside its networks
+/// is looked up each time, as an unknown one is, so that no answer comes sooner than the other.
 pub(crate) async fn verify(
     headers: &HeaderMap,
+    from: PeerCheck<'_>,
     verified: &Verified,
     (cell, writable): (&Cell, &Cell),
 ) -> Result<Caller, ApiError> {
     let presented = read_bearer(headers).ok_or_else(stranger)?;
-    if let Some(caller) = verified.find(&presented) {
+    let known = verified.find(&presented);
+    if let Some(caller) = known.filter(|caller| from.is_inside(&caller.networks)) {
         return Ok(caller);
     }
     let row = tokens::find(cell.home(), presented.id).await?;
     let row = row
         .filter(|row| {
-            presented.matches(&row.digest)
-                || semel_model::SeededBug::TokenSecretNotCompared.is_seeded()
+            presented.matches(&row.digest) || SeededBug::TokenSecretNotCompared.is_seeded()
         })
         .ok_or_else(stranger)?;
+    let id = TokenId::from_uuid(presented.id);
+    if !from.is_inside(&row.networks) {
+        from.note_outside(id, &row.name);
+        return Err(stranger());
+    }
     let Ok(namespace) = row.namespace.parse() else {
         return Err(ApiError::internal("a namespace that is no name"));
     };
-    let id = TokenId::from_uuid(presented.id);
     if row.use_is_old {
         note_use(writable, id);
     }
@@ -174,6 +217,8 @@ pub(crate) async fn verify(
         groups: row.groups,
         rights: row.rights,
         namespaces: Vec::new(),
+        networks: row.networks,
+        queues: row.queues,
     });
     verified.keep(&presented, &caller);
     Ok(caller)
@@ -192,10 +237,12 @@ fn note_use(cell: &Cell, id: TokenId) {
 /// The caller whose token was verified before and has not expired, however long ago that was.
 pub(crate) fn remember(
     headers: &HeaderMap,
+    from: PeerCheck<'_>,
     verified: &Verified,
 ) -> Result<Option<Caller>, ApiError> {
     let presented = read_bearer(headers).ok_or_else(stranger)?;
-    Ok(verified.find_old(&presented))
+    let known = verified.find_old(&presented);
+    Ok(known.filter(|caller| from.is_inside(&caller.networks)))
 }
 
 fn read_bearer(headers: &HeaderMap) -> Option<Presented> {
@@ -204,7 +251,7 @@ fn read_bearer(headers: &HeaderMap) -> Option<Presented> {
     token_format::parse(text.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
 }
 
-/// The same for a missing, misspelt, unknown, expired or revoked token.
+/// The same for a missing, misspelt, unknown, expired or revoked token, and outside its networks.
 fn stranger() -> ApiError {
     ApiError::plain(Code::Unauthorized)
 }
@@ -269,6 +316,8 @@ pub(crate) async fn whoami(caller: Caller) -> Answered {
         expires_at: caller.expires_at,
         groups: caller.groups.clone(),
         rights: caller.rights,
+        networks: caller.networks.clone(),
+        queues: caller.queues.clone(),
     })
 }
 
@@ -287,6 +336,8 @@ mod tests {
             groups: Vec::new(),
             rights: Rights::ALL,
             namespaces: Vec::new(),
+            networks: Networks::default(),
+            queues: Vec::new(),
         })
     }
 

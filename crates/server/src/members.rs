@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use semel_api::Code;
 use semel_api::types::{ChangePerson, GroupRole, MapGroup, Page, Person, PersonFilter, UnmapGroup};
-use semel_engine::{MemberError, TokenMaker};
+use semel_engine::MemberError;
 use semel_model::TokenId;
 use semel_store::group_roles::{self, GroupRoleView};
 use semel_store::people::views::{self as people, PersonView};
@@ -32,11 +32,7 @@ pub(crate) async fn map(State(app): State<App>, caller: Caller, payload: Payload
     let (asked, _) = payload.read::<MapGroup>()?;
     commands::carry_out(async move {
         let actor = caller.actor();
-        let mapper = TokenMaker {
-            by: caller.acting(&actor),
-            id: caller.id,
-            rights: caller.rights,
-        };
+        let mapper = caller.as_maker(&actor);
         let mapped = app
             .engine
             .map_group(mapper, &asked.group, (asked.role, asked.rights))
@@ -158,6 +154,12 @@ fn refuse(error: MemberError, caller: &Caller) -> ApiError {
             ApiError::new(Code::RightMissing, detail).with_hint(
                 "Choose another role, or map it with a token that has these rights.".into(),
             )
+        }
+        MemberError::Limited(to) => {
+            let who = caller.in_words();
+            let detail = format!("{who} has a list of {to}, and people are not limited to it");
+            let hint = format!("Map the group with a token that has no list of {to}.");
+            ApiError::new(Code::RightMissing, detail).with_hint(hint)
         }
         MemberError::NotMapped => ApiError::plain(Code::GroupNotMapped),
         MemberError::Unknown => ApiError::plain(Code::PersonNotFound),

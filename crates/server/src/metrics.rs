@@ -40,6 +40,11 @@ pub(crate) async fn show(State(app): State<App>) -> Result<Response, ApiError> {
     );
     register_engine(&mut registry, app.engine.metrics());
     register_auth_failures(&mut registry, app.engine.count_auth_failures());
+    registry.register(
+        "token_network_refusals",
+        "Uses of tokens from outside their networks",
+        app.outside.counter(),
+    );
     let streams = i64::try_from(app.live.count_streams()).unwrap_or(i64::MAX);
     registry.register(
         "console_streams",

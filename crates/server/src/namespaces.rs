@@ -8,7 +8,7 @@ use semel_api::Code;
 use semel_api::types::{
     CreateNamespace, CreatedNamespace, CreatedToken, Namespace, NamespaceFilter, Page,
 };
-use semel_engine::{NamespaceError, TokenMaker};
+use semel_engine::NamespaceError;
 use semel_model::{Right, Rights, TokenId};
 use semel_store::namespaces::{self, NamespaceView};
 use semel_store::tokens::NewToken;
@@ -57,13 +57,12 @@ pub(crate) async fn create(
             groups: &[],
             role: None,
             rights: Rights::ALL.without(of_instance),
+            // As for a token that it makes at home. Queues of another namespace are other queues.
+            networks: caller.networks.clone(),
+            queues: &[],
         };
         let actor = caller.actor();
-        let maker = TokenMaker {
-            by: caller.acting(&actor),
-            id: caller.id,
-            rights: caller.rights,
-        };
+        let maker = caller.as_maker(&actor);
         let made = app
             .engine
             .create_namespace(maker, &asked.name, &first)

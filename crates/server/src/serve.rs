@@ -27,6 +27,7 @@ use tower::ServiceExt;
 
 use crate::app::Shared;
 use crate::auth::Verified;
+use crate::auth::peer_check::OutsideUses;
 use crate::auth::signed_in::SignIns;
 use crate::crowd::{Crowd, Member};
 use crate::live::Live;
@@ -88,6 +89,7 @@ pub async fn serve_with_admin(
         options: options.clone(),
         verified: Verified::default(),
         sign_ins: SignIns::default(),
+        outside: OutsideUses::default(),
         provider,
         edge: RateLimits::new(options.hook_rate),
         hook_seconds: metrics::hook_histogram(),

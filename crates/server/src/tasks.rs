@@ -53,10 +53,14 @@ pub(crate) async fn claim(
         }
         None => None,
     };
+    let queue = named("queue", asked.queue)?;
+    if !caller.may_work_on(&queue) {
+        return Err(caller.lacks_queue(&queue));
+    }
     let wait = patience(asked.wait, WAIT_MAX);
     let claim = TaskClaim {
         namespace_id: caller.namespace_id,
-        queue: named("queue", asked.queue)?,
+        queue,
         most: asked.max.unwrap_or(1),
         worker: asked.worker.map(|it| named("worker", it)).transpose()?,
         name,
@@ -78,6 +82,7 @@ pub(crate) async fn renew(
     let task: EffectId = task.read(Code::TaskNotFound)?;
     let (RenewTask { token, lease }, _) = payload.read()?;
     let lease = lease.map(read_lease).transpose()?;
+    check_queue(&app, &caller, task).await?;
     let engine = &app.engine;
     let renewed = engine
         .renew_task(caller.namespace_id, task, token, lease)
@@ -155,6 +160,7 @@ pub(crate) async fn fail(
 /// The work is a task of its own: a worker that hangs up does not stop it half way.
 async fn answer(app: App, caller: Caller, task: Named, token: i64, word: TaskAnswer) -> Answered {
     let task: EffectId = task.read(Code::TaskNotFound)?;
+    check_queue(&app, &caller, task).await?;
     let engine = app.engine.clone();
     let written = tokio::spawn(async move {
         engine
@@ -174,6 +180,20 @@ async fn answer(app: App, caller: Caller, task: Named, token: i64, word: TaskAns
         answer::mark_replayed(&mut response);
     }
     Ok(response)
+}
+
+/// A task of a queue that the token is not for looks like one that is not there: a worker learns nothing of
+/// the tasks of others by trying ids.
+async fn check_queue(app: &App, caller: &Caller, task: EffectId) -> Result<(), ApiError> {
+    if caller.queues.is_empty() {
+        return Ok(());
+    }
+    let cell = app.engine.cell().of(task);
+    let queue = tasks::find_queue(cell, caller.namespace_id, task).await?;
+    match queue.is_some_and(|queue| caller.may_work_on(&queue)) {
+        true => Ok(()),
+        false => Err(ApiError::plain(Code::TaskNotFound)),
+    }
 }
 
 /// `GET /v1/tasks`.

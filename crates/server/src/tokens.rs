@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{CreateToken, CreatedToken, Page, RevokeToken, Token, TokenFilter};
-use semel_engine::{TokenError, TokenMaker};
+use semel_engine::TokenError;
 use semel_model::{Rights, Role, Span, TokenId};
 use semel_store::tokens::{self, NewToken, TokenView};
 
@@ -60,13 +60,11 @@ pub(crate) async fn create(
             groups: &asked.groups,
             role: asked.role,
             rights: rights_of(&asked),
+            networks: asked.networks.clone(),
+            queues: &asked.queues,
         };
         let actor = caller.actor();
-        let maker = TokenMaker {
-            by: caller.acting(&actor),
-            id: caller.id,
-            rights: caller.rights,
-        };
+        let maker = caller.as_maker(&actor);
         let created = app.engine.create_token(maker, &token).await;
         let (kept, first) = created.map_err(|error| refuse(error, &caller))?;
         tracing::info!(token.id = %kept.id, name = kept.name, first, actor, "token created");
@@ -139,6 +137,8 @@ pub(crate) fn view(token: TokenView) -> Token {
         role: token.role,
         rights: token.rights,
         groups: token.groups,
+        networks: token.networks,
+        queues: token.queues,
         created_at: token.created_at,
         expires_at: token.expires_at,
         last_used_at: token.last_used_at,
@@ -154,6 +154,22 @@ fn refuse(error: TokenError, caller: &Holder) -> ApiError {
             let detail = format!("{who} cannot give what it does not have: {rights}");
             ApiError::new(Code::RightMissing, detail)
                 .with_hint("Ask for fewer rights, or create it with a token that has them.".into())
+        }
+        TokenError::BeyondNetworks(own) => {
+            let who = caller.in_words();
+            let detail = format!("{who} works only from {own}, and gives no more than that");
+            ApiError::new(Code::RightMissing, detail).with_hint(
+                "Name networks inside these, or create it with a token that works from anywhere."
+                    .into(),
+            )
+        }
+        TokenError::BeyondQueues(own) => {
+            let who = caller.in_words();
+            let detail = format!("{who} works only on the queues {own}, and gives no others");
+            ApiError::new(Code::RightMissing, detail).with_hint(
+                "Name some of these queues, or create it with a token that has no list of queues."
+                    .into(),
+            )
         }
         TokenError::MakerEnded => ApiError::plain(Code::Unauthorized),
         TokenError::Differs => ApiError::plain(Code::CommandMismatch),

@@ -1,9 +1,10 @@
 //! The `group_roles` table: which role the members of a group have who sign in through an identity
 //! provider.
 //!
-//! A group gets a role only while its mapper works and has every right of that role: the condition
-//! stands in the statement, as for tokens. What people have through a group ends in the commit that
-//! changes its role, and their next sign-in reads the new one.
+//! A group gets a role only while its mapper works and has every right of that role, from anywhere and on
+//! every queue, because people are limited to neither: the condition stands in the statement, as for
+//! tokens. What people have through a group ends in the commit that changes its role, and their next
+//! sign-in reads the new one.
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
@@ -20,7 +21,8 @@ const MAP: &str = "
       FROM (SELECT namespace_id
               FROM tokens
              WHERE id = $4 AND namespace_id = $1 AND revoked_at IS NULL AND expires_at > moment()
-               AND rights @> $5::text[] AND 'admin' = ANY(rights)
+               AND rights @> $5::text[] AND 'admin' = ANY(rights) AND cardinality(networks) = 0
+               AND (cardinality(queues) = 0 OR NOT 'work' = ANY($5::text[]))
                FOR SHARE) m
      WHERE $6 > (SELECT count(*) FROM group_roles WHERE namespace_id = $1 AND group_name <> $2)
         ON CONFLICT (namespace_id, group_name) DO UPDATE
@@ -75,8 +77,8 @@ pub(crate) struct MappedGroup {
     pub(crate) group: String,
 }
 
-/// Gives a group a role, and further rights. False where the mapper no longer works or lacks one of all
-/// these rights, or the namespace has too many groups.
+/// Gives a group a role, and further rights. False where the mapper no longer works, lacks one of all these
+/// rights or has it within limits, or the namespace has too many groups.
 pub async fn map(
     cell: HomeCell<'_>,
     namespace_id: i32,

@@ -77,6 +77,7 @@ pub mod sign_ins;
 pub mod subscriptions;
 pub mod tallies;
 pub mod tasks;
+mod token_limits;
 pub mod tokens;
 pub mod waits;
 pub mod wake_source;

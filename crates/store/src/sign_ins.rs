@@ -5,11 +5,12 @@
 //! sign-in, so that it works once; a sign-in works while its token does.
 
 use jiff::Timestamp;
-use semel_model::{Rights, Span, TokenId};
+use semel_model::{Label, Networks, Rights, Span, TokenId};
 use tokio_postgres::types::ToSql;
 
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
+use crate::token_limits::{read_networks, read_queues};
 
 const ADD_CODE: &str = "
     INSERT INTO sign_in_codes (digest, token_id, expires_at)
@@ -17,7 +18,7 @@ const ADD_CODE: &str = "
  RETURNING expires_at";
 
 const FIND_CODE: &str = "
-    SELECT t.namespace_id, n.name, t.name, t.id
+    SELECT t.namespace_id, n.name, t.name, t.id, t.networks::text[]
       FROM sign_in_codes c
       JOIN tokens t ON t.id = c.token_id
       JOIN namespaces n ON n.id = t.namespace_id
@@ -45,7 +46,8 @@ const FIND: &str = "
                   WHERE p.kind = 'person' AND p.issuer = h.issuer AND p.subject = h.subject
                     AND p.revoked_at IS NULL AND p.expires_at > moment()
                   ORDER BY o.name
-                  LIMIT 100)
+                  LIMIT 100),
+           t.networks::text[], t.queues
       FROM sign_ins s
       JOIN tokens h ON h.id = s.token_id
       JOIN tokens t ON t.id = h.id
@@ -103,6 +105,8 @@ pub struct SignInCodeRow {
     pub name: String,
     /// What it is known by.
     pub token: TokenId,
+    /// Where it may be used from.
+    pub networks: Networks,
 }
 
 /// A sign-in that works now, with the token that it stands for.
@@ -130,6 +134,10 @@ pub struct SignInRow {
     pub is_renewal_due: bool,
     /// The namespaces that the person may enter, by name; none for a token, which opens one. 100 at most.
     pub namespaces: Vec<String>,
+    /// Where the token may be used from, and so the sign-in.
+    pub networks: Networks,
+    /// The queues whose tasks the token may work on; none listed is every queue.
+    pub queues: Vec<Label>,
 }
 
 /// How long a sign-in lasts, and for whom it is looked up.
@@ -162,12 +170,15 @@ pub async fn find_code(
     digest: &[u8],
 ) -> Result<Option<SignInCodeRow>, ReadError> {
     let client = cell.reader().await?;
-    let row = client.query_opt(FIND_CODE, &[&digest]).await?;
-    Ok(row.map(|row| SignInCodeRow {
+    let Some(row) = client.query_opt(FIND_CODE, &[&digest]).await? else {
+        return Ok(None);
+    };
+    Ok(Some(SignInCodeRow {
         namespace_id: row.get(0),
         namespace: row.get(1),
         name: row.get(2),
         token: TokenId::from_uuid(row.get(3)),
+        networks: read_networks(&row, 4)?,
     }))
 }
 
@@ -195,22 +206,24 @@ pub async fn find(
     let renewal = terms.renewal.as_millis() as f64 / 1e3;
     let client = cell.reader().await?;
     let values: [&(dyn ToSql + Sync); 4] = [&digest, &idle, &terms.namespace, &renewal];
-    let row = client.query_opt(FIND, &values).await?;
-    Ok(row.map(|row| {
-        let words: Vec<&str> = row.get(5);
-        SignInRow {
-            namespace_id: row.get(0),
-            namespace: row.get(1),
-            name: row.get(2),
-            expires_at: row.get(3),
-            groups: row.get(4),
-            rights: Rights::of_words(words),
-            token: TokenId::from_uuid(row.get(6)),
-            use_is_old: row.get(7),
-            subject: row.get(8),
-            is_renewal_due: row.get(9),
-            namespaces: row.get(10),
-        }
+    let Some(row) = client.query_opt(FIND, &values).await? else {
+        return Ok(None);
+    };
+    let words: Vec<&str> = row.get(5);
+    Ok(Some(SignInRow {
+        namespace_id: row.get(0),
+        namespace: row.get(1),
+        name: row.get(2),
+        expires_at: row.get(3),
+        groups: row.get(4),
+        rights: Rights::of_words(words),
+        token: TokenId::from_uuid(row.get(6)),
+        use_is_old: row.get(7),
+        subject: row.get(8),
+        is_renewal_due: row.get(9),
+        namespaces: row.get(10),
+        networks: read_networks(&row, 11)?,
+        queues: read_queues(&row, 12)?,
     }))
 }
 

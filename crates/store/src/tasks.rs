@@ -96,12 +96,13 @@ const CLAIM: &str = concat!(
            t.input::text, coalesce($6, t.lease_ms)"
 );
 
-/// What an earlier request of the same name claimed, whose sender may not have the answer.
+/// What an earlier request of the same name claimed from the queue, whose sender may not have the answer.
+/// A name is the namespace's: what another token claimed under it from another queue is not for this one.
 const CLAIMED: &str = "
     SELECT t.id, t.run_id, t.queue, t.step, t.attempt, t.token, t.lease_until, t.until,
            t.input::text, coalesce($3, t.lease_ms)
       FROM tasks t
-     WHERE t.claim_id = $2 AND t.state = 'held' AND t.namespace_id = $1";
+     WHERE t.claim_id = $2 AND t.state = 'held' AND t.namespace_id = $1 AND t.queue = $4";
 
 const RENEW: &str = concat!(
     "/* commits alone: task renew */
@@ -144,6 +145,8 @@ pub(crate) const HEAR: &str = "
 
 const RUN: &str = "SELECT run_id FROM tasks WHERE namespace_id = $1 AND id = $2";
 
+const QUEUE: &str = "SELECT queue FROM tasks WHERE namespace_id = $1 AND id = $2";
+
 pub(crate) const STATEMENTS: &[&str] = &[
     OPEN,
     REOPEN,
@@ -158,6 +161,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LOOK,
     HEAR,
     RUN,
+    QUEUE,
 ];
 
 /// The most tasks of one claim.
@@ -213,7 +217,7 @@ pub async fn claim(cell: EveryCell<'_>, claim: &TaskClaim) -> Result<Vec<Claimed
     let client = cell.reader().await?;
     let lease = lease_ms(claim.lease);
     if let Some(name) = &claim.name {
-        let values: [&(dyn ToSql + Sync); 3] = [&claim.namespace_id, name, &lease];
+        let values: [&(dyn ToSql + Sync); 4] = [&claim.namespace_id, name, &lease, &claim.queue];
         let rows = client.query(CLAIMED, &values).await?;
         if !rows.is_empty() {
             return Ok(rows.iter().map(read_claimed).collect());
@@ -332,6 +336,20 @@ pub async fn find_run(
         .query_opt(&statement, &[&namespace_id, task.as_uuid()])
         .await?;
     Ok(row.map(|row| RunId::from_uuid(row.get(0))))
+}
+
+/// Looks up the queue of a task, which never changes.
+pub async fn find_queue(
+    cell: SlotCell<'_>,
+    namespace_id: i32,
+    task: EffectId,
+) -> Result<Option<String>, ReadError> {
+    let client = cell.reader().await?;
+    let statement = client.prepare_cached(QUEUE).await?;
+    let row = client
+        .query_opt(&statement, &[&namespace_id, task.as_uuid()])
+        .await?;
+    Ok(row.map(|row| row.get(0)))
 }
 
 pub(crate) fn read_state(text: &str) -> TaskState {

@@ -2,11 +2,12 @@
 //! through an identity provider are written by `people`; nothing here shows, revokes or accepts them.
 //!
 //! A token that another token makes commits only while its maker works and has every right that it
-//! gives: the condition stands in the statement, so a maker that is revoked meanwhile makes nothing.
+//! gives, and works from no further networks and on no further queues than its maker: the condition
+//! stands in the statement, so a maker that is revoked meanwhile makes nothing.
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
-use semel_model::{NamespaceName, Rights, Role, Span, TokenId};
+use semel_model::{Label, NamespaceName, Networks, Rights, Role, Span, TokenId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -15,22 +16,31 @@ use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 use crate::listed::NEWEST;
 use crate::namespaces;
+use crate::token_limits::{queue_words, read_networks, read_queues};
 
 /// Who makes and revokes tokens with access to the database itself, for the record.
 pub const DATABASE_OPERATOR: &str = "operator";
 
 const INSERT: &str = "
-    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights, role)
-    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6, $7, $8)";
+    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights, role, networks,
+                        queues)
+    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6, $7, $8, $9::text[]::cidr[], $10)";
 
 const MAKE: &str = "
-    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights, role)
+    INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights, role, networks,
+                        queues)
     SELECT $1::uuid, m.namespace_id, $3::text, $4::bytea, moment() + make_interval(secs => $5),
-           $6::text[], $7::text[], $9::text
+           $6::text[], $7::text[], $9::text, $10::text[]::cidr[], $11::text[]
       FROM (SELECT namespace_id
               FROM tokens
              WHERE id = $8 AND namespace_id = $2 AND revoked_at IS NULL AND expires_at > moment()
                AND rights @> $7::text[] AND 'admin' = ANY(rights)
+               AND (cardinality(networks) = 0
+                    OR (cardinality($10::text[]) > 0
+                        AND NOT EXISTS (SELECT FROM unnest($10::text[]::cidr[]) AS given (network)
+                                         WHERE NOT given.network <<= ANY (networks))))
+               AND (cardinality(queues) = 0 OR NOT 'work' = ANY($7::text[])
+                    OR (cardinality($11::text[]) > 0 AND queues @> $11::text[]))
                FOR SHARE) m
         ON CONFLICT (id) DO NOTHING";
 
@@ -45,14 +55,14 @@ const LAPSE: &str = "
 
 const FIND: &str = "
     SELECT t.namespace_id, n.name, t.name, t.digest, t.expires_at, t.groups, t.rights,
-           coalesce(t.last_used_at < moment() - interval '1 minute', true)
+           coalesce(t.last_used_at < moment() - interval '1 minute', true), t.networks::text[], t.queues
       FROM tokens t
       JOIN namespaces n ON n.id = t.namespace_id
      WHERE t.id = $1 AND t.revoked_at IS NULL AND t.expires_at > moment() AND t.kind = 'api'";
 
 const VIEW: &str = "
     SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
-           revoked_at IS NULL AND expires_at > moment(), role, last_used_at
+           revoked_at IS NULL AND expires_at > moment(), role, last_used_at, networks::text[], queues
       FROM tokens
      WHERE namespace_id = $1 AND id = $2 AND kind = 'api'";
 
@@ -61,7 +71,7 @@ macro_rules! listed {
         concat!(
             "
     SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
-           revoked_at IS NULL AND expires_at > moment(), role, last_used_at
+           revoked_at IS NULL AND expires_at > moment(), role, last_used_at, networks::text[], queues
       FROM tokens
      WHERE namespace_id = $1 AND kind = 'api' AND (created_at, id) < ($2, $3)",
             $condition,
@@ -107,6 +117,10 @@ pub struct NewToken<'a> {
     pub role: Option<Role>,
     /// What it may do.
     pub rights: Rights,
+    /// Where it may be used from.
+    pub networks: Networks,
+    /// The queues whose tasks it may work on; none listed is every queue.
+    pub queues: &'a [Label],
 }
 
 /// A token that opens the API.
@@ -128,6 +142,10 @@ pub struct TokenRow {
     pub rights: Rights,
     /// Whether its use has to be noted, because it was noted long ago.
     pub use_is_old: bool,
+    /// Where it may be used from.
+    pub networks: Networks,
+    /// The queues whose tasks it may work on; none listed is every queue.
+    pub queues: Vec<Label>,
 }
 
 /// A token as the API shows it, whether it works or not.
@@ -155,6 +173,10 @@ pub struct TokenView {
     pub role: Option<Role>,
     /// When it was last used, to the minute.
     pub last_used_at: Option<Timestamp>,
+    /// Where it may be used from.
+    pub networks: Networks,
+    /// The queues whose tasks it may work on; none listed is every queue.
+    pub queues: Vec<Label>,
 }
 
 /// Stores a token's digest; creates its namespace unless it exists. The creation is recorded in the
@@ -208,7 +230,8 @@ async fn insert_first(
     let secs = token.lifetime.as_millis() as f64 / 1e3;
     let rights = token.rights.words();
     let role = token.role.map(Role::as_str);
-    let values: [&(dyn ToSql + Sync); 8] = [
+    let (networks, queues) = (token.networks.words(), queue_words(token.queues));
+    let values: [&(dyn ToSql + Sync); 10] = [
         token.id.as_uuid(),
         &namespace_id,
         &token.name,
@@ -217,6 +240,8 @@ async fn insert_first(
         &token.groups,
         &rights,
         &role,
+        &networks,
+        &queues,
     ];
     tx.execute(INSERT, &values).await?;
     audit::append(tx, &act).await?;
@@ -224,7 +249,8 @@ async fn insert_first(
 }
 
 /// Stores the digest of a token that another token of the namespace makes. False where there is one
-/// of this identity already, or where its maker no longer works or lacks a right that it gives.
+/// of this identity already, or where its maker no longer works or lacks what it gives: a right, a
+/// network or a queue.
 pub async fn make(
     cell: HomeCell<'_>,
     namespace_id: i32,
@@ -235,7 +261,8 @@ pub async fn make(
     let secs = token.lifetime.as_millis() as f64 / 1e3;
     let rights = token.rights.words();
     let role = token.role.map(Role::as_str);
-    let values: [&(dyn ToSql + Sync); 9] = [
+    let (networks, queues) = (token.networks.words(), queue_words(token.queues));
+    let values: [&(dyn ToSql + Sync); 11] = [
         token.id.as_uuid(),
         &namespace_id,
         &token.name,
@@ -245,6 +272,8 @@ pub async fn make(
         &rights,
         maker.as_uuid(),
         &role,
+        &networks,
+        &queues,
     ];
     Ok(audit::execute(cell, MAKE, &values, act).await? > 0)
 }
@@ -279,8 +308,10 @@ pub(crate) async fn lapse(
 /// Looks a token up that works now.
 pub async fn find(cell: HomeCell<'_>, id: Uuid) -> Result<Option<TokenRow>, ReadError> {
     let client = cell.reader().await?;
-    let row = client.query_opt(FIND, &[&id]).await?;
-    Ok(row.map(|row| TokenRow {
+    let Some(row) = client.query_opt(FIND, &[&id]).await? else {
+        return Ok(None);
+    };
+    Ok(Some(TokenRow {
         namespace_id: row.get(0),
         namespace: row.get(1),
         name: row.get(2),
@@ -289,6 +320,8 @@ pub async fn find(cell: HomeCell<'_>, id: Uuid) -> Result<Option<TokenRow>, Read
         groups: row.get(5),
         rights: rights(&row, 6),
         use_is_old: row.get(7),
+        networks: read_networks(&row, 8)?,
+        queues: read_queues(&row, 9)?,
     }))
 }
 
@@ -302,7 +335,7 @@ pub async fn find_view(
     let row = client
         .query_opt(VIEW, &[&namespace_id, id.as_uuid()])
         .await?;
-    Ok(row.as_ref().map(view))
+    row.as_ref().map(view).transpose()
 }
 
 /// The tokens of a namespace, the newest first: those that work, or all. `before` is the last one of
@@ -321,7 +354,7 @@ pub async fn list(
     let rows = client
         .query(text, &[&namespace_id, &at, &id, &limit])
         .await?;
-    Ok(rows.iter().map(view).collect())
+    rows.iter().map(view).collect()
 }
 
 /// Notes that a token was used.
@@ -336,8 +369,8 @@ pub async fn count(cell: HomeCell<'_>) -> Result<i64, ReadError> {
     Ok(cell.reader().await?.query_one(COUNT, &[]).await?.get(0))
 }
 
-fn view(row: &Row) -> TokenView {
-    TokenView {
+fn view(row: &Row) -> Result<TokenView, ReadError> {
+    Ok(TokenView {
         id: TokenId::from_uuid(row.get(0)),
         name: row.get(1),
         digest: row.get(2),
@@ -351,7 +384,9 @@ fn view(row: &Row) -> TokenView {
             .get::<_, Option<&str>>(9)
             .and_then(|role| role.parse().ok()),
         last_used_at: row.get(10),
-    }
+        networks: read_networks(row, 11)?,
+        queues: read_queues(row, 12)?,
+    })
 }
 
 /// A word that this version does not know allows nothing.

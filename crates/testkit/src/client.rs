@@ -3,6 +3,8 @@
 //!
 //! It sends a request once. Only a request that provably never left is sent on another connection.
 
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -26,6 +28,7 @@ type Connection = SendRequest<Full<Bytes>>;
 #[derive(Debug)]
 pub struct Client {
     authority: String,
+    source: Option<IpAddr>,
     patience: Duration,
     places: Semaphore,
     idle: Mutex<Vec<Connection>>,
@@ -36,6 +39,7 @@ impl Client {
     pub fn new(authority: impl ToString, connections_max: usize) -> Self {
         Self {
             authority: authority.to_string(),
+            source: None,
             patience: PATIENCE,
             places: Semaphore::new(connections_max),
             idle: Mutex::default(),
@@ -45,6 +49,12 @@ impl Client {
     /// Waits at most so long for each answer.
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// Connects from this address of the machine. The authority has to be an address then.
+    pub fn with_source(mut self, source: IpAddr) -> Self {
+        self.source = Some(source);
         self
     }
 
@@ -130,15 +140,26 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Connection, SendError> {
-        let stream = TcpStream::connect(&self.authority)
-            .await
-            .map_err(SendError::Connect)?;
+        let stream = self.open().await.map_err(SendError::Connect)?;
         stream.set_nodelay(true).map_err(SendError::Connect)?;
         let (sender, connection) = handshake(TokioIo::new(stream))
             .await
             .map_err(SendError::Lost)?;
         tokio::spawn(connection);
         Ok(sender)
+    }
+
+    async fn open(&self) -> io::Result<TcpStream> {
+        let Some(source) = self.source else {
+            return TcpStream::connect(&self.authority).await;
+        };
+        let socket = match source {
+            IpAddr::V4(_) => TcpSocket::new_v4()?,
+            IpAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        socket.bind(SocketAddr::new(source, 0))?;
+        let address = self.authority.parse().map_err(io::Error::other)?;
+        socket.connect(address).await
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jiff::Timestamp;
-use semel_model::{Right, Rights, Role, Span, TokenId};
+use semel_model::{Label, Networks, Right, Rights, Role, Span, TokenId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -28,6 +28,14 @@ pub struct Token {
     /// The groups that its owner belongs to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
+    /// The networks that it is accepted from; none listed is anywhere.
+    #[serde(default, skip_serializing_if = "Networks::is_empty")]
+    #[schema(value_type = Vec<schema::Network>)]
+    pub networks: Networks,
+    /// The queues whose tasks it may work on; none listed is every queue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<schema::Label>)]
+    pub queues: Vec<Label>,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it stops working.
@@ -58,6 +66,16 @@ pub struct CreateToken {
     /// The groups that its owner belongs to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
+    /// The networks that it is accepted from; none listed is anywhere. A caller with networks names
+    /// some that lie inside its own.
+    #[serde(default, skip_serializing_if = "Networks::is_empty")]
+    #[schema(value_type = Vec<schema::Network>)]
+    pub networks: Networks,
+    /// The queues whose tasks it may work on, with the right `work`; none listed is every queue. A
+    /// caller with queues names some of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<schema::Label>)]
+    pub queues: Vec<Label>,
     /// How long it works; 90 days by default, at most 365.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Span>)]
@@ -119,6 +137,8 @@ mod tests {
             role: None,
             rights: Right::Start.into(),
             groups: Vec::new(),
+            networks: Networks::default(),
+            queues: Vec::new(),
             created_at: at,
             expires_at: at,
             last_used_at: None,

@@ -8,6 +8,7 @@ mod create;
 mod list;
 mod revoke;
 
+use semel_model::Label;
 use semel_store::Cell;
 use semel_store::tokens::TokenView;
 
@@ -20,6 +21,7 @@ use crate::context::Context;
 #[command(after_help = "Examples:
   semel token create ci --role editor --right promote
   semel token create ada --role approver --group finance
+  semel token create resizer --role worker --queue images --network 10.0.0.0/8
   semel token list
   semel token revoke tok_… --reason 'the laptop was lost'")]
 pub(crate) enum Command {
@@ -46,6 +48,12 @@ async fn database(ctx: &Context, database: &Database) -> Result<Option<Cell>, Pr
     }
 }
 
+/// Queues in a list; nothing where all are meant.
+fn spell_queues(queues: &[Label]) -> String {
+    let names: Vec<&str> = queues.iter().map(Label::as_str).collect();
+    names.join(", ")
+}
+
 /// A token in its wire form.
 fn view(token: TokenView) -> semel_api::types::Token {
     semel_api::types::Token {
@@ -54,6 +62,8 @@ fn view(token: TokenView) -> semel_api::types::Token {
         role: token.role,
         rights: token.rights,
         groups: token.groups,
+        networks: token.networks,
+        queues: token.queues,
         created_at: token.created_at,
         expires_at: token.expires_at,
         last_used_at: token.last_used_at,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use semel_model::{Rights, Role, TokenId};
+use semel_model::{Right, Rights, Role, TokenId};
 use semel_store::ReadError;
 use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::group_roles::{self, GROUPS_MAX, GroupRoleView};
@@ -33,6 +33,9 @@ pub enum MemberError {
         /// The rights.
         rights: Rights,
     },
+    /// The mapper's token has a list of networks or queues, and people have none.
+    #[error("the mapper has what it gives only within its {0}")]
+    Limited(&'static str),
     /// The mapper's token was revoked, or has expired; or there are too many groups.
     #[error("a namespace maps at most {GROUPS_MAX} groups, and its mapper has to work")]
     Refused,
@@ -56,7 +59,7 @@ impl MemberError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Invalid(_) | Self::Refused | Self::Unfit { .. } => "body-invalid",
-            Self::Beyond(_) => "right-missing",
+            Self::Beyond(_) | Self::Limited(_) => "right-missing",
             Self::NotMapped => "group-not-mapped",
             Self::Unknown => "person-not-found",
             Self::Reason(error) => error.code(),
@@ -70,7 +73,8 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// Where the role has a right that the mapper lacks, or the name cannot be stored.
+    /// Where the role has a right that the mapper lacks or has only from some networks or on some queues,
+    /// or the name cannot be stored.
     pub async fn map_group(
         self: &Arc<Self>,
         mapper: TokenMaker<'_>,
@@ -89,6 +93,12 @@ impl Runtime {
         let beyond = all.without(mapper.rights);
         if !beyond.is_empty() {
             return Err(MemberError::Beyond(beyond));
+        }
+        if !mapper.networks.is_empty() {
+            return Err(MemberError::Limited("networks"));
+        }
+        if !mapper.queues.is_empty() && role.rights().contains(Right::Work) {
+            return Err(MemberError::Limited("queues"));
         }
         let (cell, namespace_id) = (self.cell.home(), mapper.by.namespace_id);
         let known = group_roles::find(cell, namespace_id, group).await?;

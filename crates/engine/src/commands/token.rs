@@ -4,10 +4,12 @@
 //! that key. So a repeat finds the token that it made before, and shows it again, although the
 //! database has only a digest. Another maker's request under the same key is another token.
 
+mod limits;
+
 use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
-use semel_model::{Key, Rights, Span, TokenId};
+use semel_model::{Key, Label, Networks, Rights, Span, TokenId};
 use semel_store::ReadError;
 use semel_store::audit::ReasonError;
 use semel_store::tokens::{self, NewToken, TokenView};
@@ -38,6 +40,12 @@ pub enum TokenError {
     /// Its maker would give what it does not have.
     #[error("the maker does not have {0}")]
     Beyond(Rights),
+    /// Its maker works only from these networks, and it would work from elsewhere.
+    #[error("the maker works only from {0}")]
+    BeyondNetworks(Networks),
+    /// Its maker works only on these queues, and it would work on others.
+    #[error("the maker works only on the queues {0}")]
+    BeyondQueues(String),
     /// Its maker was revoked, or has expired.
     #[error("the maker's token no longer works")]
     MakerEnded,
@@ -64,7 +72,7 @@ impl TokenError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "body-invalid",
-            Self::Beyond(_) => "right-missing",
+            Self::Beyond(_) | Self::BeyondNetworks(_) | Self::BeyondQueues(_) => "right-missing",
             Self::MakerEnded => "unauthorized",
             Self::Differs | Self::Ended => "command-mismatch",
             Self::Unknown => "token-not-found",
@@ -83,6 +91,10 @@ pub struct TokenMaker<'a> {
     pub id: TokenId,
     /// What it may do.
     pub rights: Rights,
+    /// Where it may be used from.
+    pub networks: &'a Networks,
+    /// The queues whose tasks it may work on; none listed is every queue.
+    pub queues: &'a [Label],
 }
 
 /// The two parts of a token that is derived from a key.
@@ -118,8 +130,8 @@ impl Runtime {
     ///
     /// # Errors
     ///
-    /// Where it is not valid, would have a right that its maker lacks, or its identity is taken by a
-    /// token that differs or no longer works.
+    /// Where it is not valid, would have a right, a network or a queue that its maker lacks, or its
+    /// identity is taken by a token that differs or no longer works.
     pub async fn create_token(
         self: &Arc<Self>,
         maker: TokenMaker<'_>,
@@ -130,6 +142,7 @@ impl Runtime {
         if !beyond.is_empty() {
             return Err(TokenError::Beyond(beyond));
         }
+        limits::check_within(maker, token)?;
         let (cell, namespace_id) = (self.cell.home(), maker.by.namespace_id);
         let subject = format!("{} {}", token.name, token.id);
         let act = maker.by.act("token.create", &subject);
@@ -183,6 +196,8 @@ pub(crate) fn is_same(stored: &TokenView, asked: &NewToken<'_>) -> bool {
         && stored.groups == asked.groups
         && stored.rights == asked.rights
         && stored.role == asked.role
+        && stored.networks == asked.networks
+        && stored.queues == asked.queues
         && lifetime.abs_diff(asked_for) <= LIFETIME_TOLERANCE_MS.unsigned_abs()
 }
 
@@ -190,7 +205,8 @@ pub(crate) fn is_same(stored: &TokenView, asked: &NewToken<'_>) -> bool {
 ///
 /// # Errors
 ///
-/// Where it has no right, a name that cannot be shown, too many groups, or works too long.
+/// Where it has no right, a name that cannot be shown, too many groups, networks or queues, queues and no
+/// right to work on them, or works too long.
 pub fn validate_token(token: &NewToken<'_>) -> Result<(), String> {
     if token.rights.is_empty() {
         return Err(format!(
@@ -216,6 +232,7 @@ pub fn validate_token(token: &NewToken<'_>) -> Result<(), String> {
     for group in token.groups {
         validate_name("group", group)?;
     }
+    limits::validate(token)?;
     let longest = Span::from_secs(TOKEN_DAYS_MAX * 86_400);
     if token.lifetime.as_millis() == 0 || token.lifetime > longest {
         return Err(format!("a token works for at most {TOKEN_DAYS_MAX}d"));
@@ -250,6 +267,8 @@ mod tests {
             groups,
             role: None,
             rights: Right::Read.into(),
+            networks: Networks::default(),
+            queues: &[],
         }
     }
 

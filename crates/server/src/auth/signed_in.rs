@@ -9,7 +9,7 @@
 //!
 //! Code and cookie have 256 random bits each, and the database keeps their digests. A sign-in has the
 //! rights of its token and ends with it: what was read of one is used for a few seconds, as with
-//! tokens.
+//! tokens. From outside the token's networks, neither code nor cookie works.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -27,9 +27,11 @@ use semel_store::sign_ins::{self, SignInTerms};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use super::peer_check::PeerCheck;
 use super::site::Site;
 use super::{Caller, Holder, VERIFIED_FOR, VERIFIED_MAX};
 use crate::error::ApiError;
+use crate::rate_limit::Peer;
 
 /// How long a code works, in seconds.
 pub(crate) const CODE_SECS: u64 = 60;
@@ -63,6 +65,8 @@ pub(crate) struct SignedIn {
     pub(crate) form_token: String,
     /// Whether the identity provider has to name the person's groups again.
     pub(crate) is_renewal_due: bool,
+    /// Where the browser is.
+    pub(crate) peer: Option<Peer>,
     digest: [u8; 32],
 }
 
@@ -107,14 +111,15 @@ fn decode(text: &str) -> Option<[u8; SECRET_LEN]> {
 }
 
 /// Who a request comes from, by its cookie, in the namespace that it asks for where they may enter it;
-/// nothing where there is no sign-in that works.
+/// nothing where there is no sign-in that works from where the browser is.
 pub(crate) async fn find(
     headers: &HeaderMap,
     at: (Site, &str),
+    from: PeerCheck<'_>,
     known: &SignIns,
     cells: (&Cell, &Cell),
 ) -> Result<Option<SignedIn>, ApiError> {
-    find_by(headers, at, known, cells, By::Person).await
+    find_by(headers, at, Some(from), known, cells, By::Person).await
 }
 
 /// As [`find`], for what a page asks by itself: a sign-in that nobody uses ends, although its page is
@@ -122,10 +127,22 @@ pub(crate) async fn find(
 pub(crate) async fn find_for_script(
     headers: &HeaderMap,
     at: (Site, &str),
+    from: PeerCheck<'_>,
     known: &SignIns,
     cells: (&Cell, &Cell),
 ) -> Result<Option<SignedIn>, ApiError> {
-    find_by(headers, at, known, cells, By::Script).await
+    find_by(headers, at, Some(from), known, cells, By::Script).await
+}
+
+/// As [`find`], wherever the browser is, for what ends or renews a sign-in. Nothing may be shown or done by
+/// what it finds: no network was compared.
+pub(crate) async fn find_anywhere(
+    headers: &HeaderMap,
+    at: (Site, &str),
+    known: &SignIns,
+    cells: (&Cell, &Cell),
+) -> Result<Option<SignedIn>, ApiError> {
+    find_by(headers, at, None, known, cells, By::Script).await
 }
 
 /// Who asks.
@@ -138,6 +155,7 @@ enum By {
 async fn find_by(
     headers: &HeaderMap,
     (site, namespace): (Site, &str),
+    from: Option<PeerCheck<'_>>,
     known: &SignIns,
     cells: (&Cell, &Cell),
     by: By,
@@ -148,39 +166,67 @@ async fn find_by(
     };
     let digest: [u8; 32] = Sha256::digest(secret).into();
     let found = match known.find(&digest, namespace) {
-        Some(caller) => Some((caller, false)),
-        None => {
-            let found = look_up(digest, namespace, cells, by).await?;
-            // What is due is not kept: another server may renew it at this moment.
-            // Nor is what was found for a name that the visitor made up, nor what a script found: a
-            // person's use has to be noted.
-            if let Some((caller, false)) = &found
-                && by == By::Person
-                && (namespace.is_empty() || caller.namespace.as_str() == namespace)
-            {
-                known.keep((digest, namespace), caller);
-            }
-            found
-        }
+        Some(caller) => Some(FoundSignIn::known(caller)),
+        None => look_up(digest, namespace, cells.0).await?,
     };
-    let Some((caller, is_renewal_due)) = found else {
+    let Some(found) = found else {
         return Ok(None);
     };
+    let caller = found.caller;
+    if let Some(from) = from
+        && !from.is_inside(&caller.networks)
+    {
+        from.note_outside(caller.id, &caller.token);
+        return Ok(None);
+    }
+    // What is due is not kept: another server may renew it at this moment.
+    // Nor is what was found for a name that the visitor made up, nor what a script found: a
+    // person's use has to be noted.
+    if by == By::Person && found.is_new {
+        if found.use_is_old {
+            note_use(cells.1, digest);
+        }
+        let is_own = namespace.is_empty() || caller.namespace.as_str() == namespace;
+        if is_own && !found.is_renewal_due {
+            known.keep((digest, namespace), &caller);
+        }
+    }
     Ok(Some(SignedIn {
         caller,
         site,
         form_token: form_token(&secret),
-        is_renewal_due,
+        is_renewal_due: found.is_renewal_due,
+        peer: from.and_then(|from| from.peer()),
         digest,
     }))
+}
+
+/// What is known of a sign-in.
+struct FoundSignIn {
+    caller: Caller,
+    is_renewal_due: bool,
+    use_is_old: bool,
+    /// Whether it was read just now.
+    is_new: bool,
+}
+
+impl FoundSignIn {
+    /// One that was looked up a moment ago.
+    fn known(caller: Caller) -> Self {
+        Self {
+            caller,
+            is_renewal_due: false,
+            use_is_old: false,
+            is_new: false,
+        }
+    }
 }
 
 async fn look_up(
     digest: [u8; 32],
     namespace: &str,
-    (cell, writable): (&Cell, &Cell),
-    by: By,
-) -> Result<Option<(Caller, bool)>, ApiError> {
+    cell: &Cell,
+) -> Result<Option<FoundSignIn>, ApiError> {
     let terms = SignInTerms {
         idle: Span::from_secs(IDLE_SECS),
         renewal: Span::from_secs(RENEWAL_SECS),
@@ -193,9 +239,6 @@ async fn look_up(
     let Ok(namespace) = row.namespace.parse() else {
         return Err(ApiError::internal("a namespace that is no name"));
     };
-    if row.use_is_old && by == By::Person {
-        note_use(writable, digest);
-    }
     let caller = Caller::new(Holder {
         id: row.token,
         namespace_id: row.namespace_id,
@@ -209,8 +252,15 @@ async fn look_up(
         groups: row.groups,
         rights: row.rights,
         namespaces: row.namespaces,
+        networks: row.networks,
+        queues: row.queues,
     });
-    Ok(Some((caller, row.is_renewal_due)))
+    Ok(Some(FoundSignIn {
+        caller,
+        is_renewal_due: row.is_renewal_due,
+        use_is_old: row.use_is_old,
+        is_new: true,
+    }))
 }
 
 /// A person, by their name and by what the provider knows them by: names are neither unique nor fixed.
@@ -249,15 +299,21 @@ pub(crate) fn read_cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a 
 
 /// Uses a code up. Returns the cookie's value, and the namespace that it opens.
 ///
-/// A code that is not there is found out in `reading`, whose connections are for people.
+/// A code that is not there is found out in `reading`, whose connections are for people. From outside the
+/// networks of its token a code looks like one that is not there, and is not used up.
 pub(crate) async fn exchange(
     code: &str,
+    from: PeerCheck<'_>,
     (reading, cell): (&Cell, &Cell),
 ) -> Result<(String, String), ApiError> {
     let invalid = || ApiError::plain(Code::SignInCodeInvalid);
     let code = digest(code.trim()).ok_or_else(invalid)?;
     let row = sign_ins::find_code(reading.home(), &code).await?;
     let row = row.ok_or_else(invalid)?;
+    if !from.is_inside(&row.networks) {
+        from.note_outside(row.token, &row.name);
+        return Err(invalid());
+    }
     let actor = format!("token:{}", row.name);
     let subject = row.token.to_string();
     let act = AuditEntry::new(row.namespace_id, &actor, "console.sign-in", &subject);
@@ -338,28 +394,4 @@ impl SignIns {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cookie_is_read_among_others_by_its_whole_name() {
-        let mut headers = HeaderMap::new();
-        headers.append(COOKIE, "theme=dark; xsemel_dev=no".parse().unwrap());
-        headers.append(COOKIE, "a=b; semel_dev=yes; c=d".parse().unwrap());
-
-        assert_eq!(read_cookie(&headers, "semel_dev"), Some("yes"));
-        assert_eq!(read_cookie(&headers, "__Host-semel"), None);
-    }
-
-    #[test]
-    fn the_token_of_a_form_follows_from_the_cookie_and_is_not_its_digest() {
-        let (one, other) = (mint().unwrap(), mint().unwrap());
-        let token = |minted: &MintedSecret| form_token(&decode(&minted.text).unwrap());
-
-        assert_eq!(token(&one), token(&one));
-        assert_ne!(token(&one), token(&other));
-        assert_ne!(token(&one), URL_SAFE_NO_PAD.encode(one.digest));
-        assert_eq!(digest(&one.text), Some(one.digest));
-        assert_eq!(digest("short"), None);
-    }
-}
+mod tests;

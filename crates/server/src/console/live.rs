@@ -183,7 +183,8 @@ impl Follower {
         );
         let cells = (self.app.cell(), self.app.engine.cell());
         let known = &self.app.sign_ins;
-        match signed_in::find_for_script(&self.headers, at, known, cells).await {
+        let from = self.app.check_peer(self.signed_in.peer);
+        match signed_in::find_for_script(&self.headers, at, from, known, cells).await {
             Ok(Some(found)) => {
                 let caller = &found.caller;
                 caller.may(Right::Read) && caller.namespace_id == self.signed_in.caller.namespace_id

@@ -308,7 +308,7 @@ async fn find_earlier(
     namespace: &str,
 ) -> Result<Option<SignedIn>, ApiError> {
     let cells = (app.cell(), app.engine.cell());
-    signed_in::find(headers, (site.clone(), namespace), &app.sign_ins, cells).await
+    signed_in::find_anywhere(headers, (site.clone(), namespace), &app.sign_ins, cells).await
 }
 
 /// The page that signs in, with what went wrong. What the browser held of this sign-in is over.

@@ -104,6 +104,8 @@ pub(super) async fn tokens(visit: Visit) -> Answered {
             Markup::text(token.role.map_or("-", Role::as_str)),
             Markup::text(&rights),
             Markup::text(&token.groups.join(", ")),
+            Markup::text(&words::networks(&token.networks)),
+            Markup::text(&words::queues(&token.queues)),
             match token.last_used_at {
                 Some(at) => visit.time(at),
                 None => Markup::fixed("never"),
@@ -113,7 +115,9 @@ pub(super) async fn tokens(visit: Visit) -> Answered {
         ]
     };
     let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
-    let columns = ["Name", "Role", "Rights", "Groups", "Used", "Expires", "Id"];
+    let columns = [
+        "Name", "Role", "Rights", "Groups", "Networks", "Queues", "Used", "Expires", "Id",
+    ];
     show(&Page {
         shell: Shell::new(&visit, "/settings", "Tokens", json, "semel token list"),
         heading_markup: Markup::fixed("Tokens"),

@@ -4,6 +4,7 @@
 //! page itself sees it, and the page sends it as a form.
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::State;
 use axum::http::header::{REFRESH, SET_COOKIE};
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -22,6 +23,7 @@ use crate::auth::signed_in::{self, LIFETIME_SECS, SignedIn};
 use crate::auth::site::{self, Site};
 use crate::body::Payload;
 use crate::error::ApiError;
+use crate::rate_limit::Peer;
 
 #[derive(Template)]
 #[template(path = "sign-in.html")]
@@ -55,12 +57,18 @@ pub(super) async fn enter(signed_in: SignedIn) -> Redirect {
 }
 
 /// `GET /console/sign-in`.
-pub(super) async fn page(State(app): State<App>, headers: HeaderMap, uri: Uri) -> Answered {
+pub(super) async fn page(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Answered {
     let site = Site::of(&headers, &app.engine.options().public_url)?;
     // A link on a page of others could sign a visitor in as somebody else, and out as themselves.
     let cells = (app.cell(), app.engine.cell());
+    let from = app.check_peer(Some(peer));
     let by_itself = site::is_typed(&headers)
-        && signed_in::find(&headers, (site, ""), &app.sign_ins, cells)
+        && signed_in::find(&headers, (site, ""), from, &app.sign_ins, cells)
             .await?
             .is_none();
     let query = uri.query().unwrap_or_default().as_bytes();
@@ -97,6 +105,7 @@ pub(super) fn show_page(
 /// `POST /console/sign-in`: uses a code up.
 pub(super) async fn submit(
     State(app): State<App>,
+    Extension(peer): Extension<Peer>,
     headers: HeaderMap,
     payload: Payload,
 ) -> Answered {
@@ -110,7 +119,8 @@ pub(super) async fn submit(
             _ => {}
         }
     }
-    match signed_in::exchange(&code, (app.cell(), app.engine.cell())).await {
+    let from = app.check_peer(Some(peer));
+    match signed_in::exchange(&code, from, (app.cell(), app.engine.cell())).await {
         Ok((cookie, namespace)) => {
             end_earlier(&app, &headers, &site).await;
             let to = inside(&back).unwrap_or_else(|| format!("/console/{namespace}/"));
@@ -129,7 +139,7 @@ pub(super) async fn submit(
 pub(super) async fn end_earlier(app: &App, headers: &HeaderMap, site: &Site) {
     let cells = (app.cell(), app.engine.cell());
     let at = (site.clone(), "");
-    let earlier = signed_in::find(headers, at, &app.sign_ins, cells).await;
+    let earlier = signed_in::find_anywhere(headers, at, &app.sign_ins, cells).await;
     if let Ok(Some(earlier)) = earlier
         && let Err(error) = signed_in::end(&earlier, &app.sign_ins, app.engine.cell()).await
     {

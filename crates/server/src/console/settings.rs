@@ -9,6 +9,7 @@ use super::acts::{folded, offer, section};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, show_as, status_of};
 use super::visit::{Form, Visit};
+use super::words;
 use crate::answer::Answered;
 use crate::error::ApiError;
 
@@ -161,6 +162,8 @@ fn token(visit: &Visit, own: &Whoami) -> Markup {
         ("Name", Markup::text(&visit.caller().token)),
         ("Namespace", Markup::text(visit.caller().namespace.as_str())),
         ("Rights", Markup::text(&rights)),
+        ("Networks", Markup::text(&words::networks(&own.networks))),
+        ("Queues", Markup::text(&words::queues(&own.queues))),
     ])
 }
 

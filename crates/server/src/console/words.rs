@@ -2,6 +2,7 @@
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit};
+use semel_model::{Label, Networks};
 use url::form_urlencoded;
 
 /// A time to the second, in a zone.
@@ -54,6 +55,23 @@ pub(super) fn at_most(number: usize, limit: usize) -> String {
     match number > limit {
         true => format!("{limit}+"),
         false => number.to_string(),
+    }
+}
+
+/// Where a token may be used from.
+pub(super) fn networks(networks: &Networks) -> String {
+    match networks.is_empty() {
+        true => "any".to_owned(),
+        false => networks.to_string(),
+    }
+}
+
+/// The queues whose tasks a token may work on.
+pub(super) fn queues(queues: &[Label]) -> String {
+    let names: Vec<&str> = queues.iter().map(Label::as_str).collect();
+    match names.is_empty() {
+        true => "all".to_owned(),
+        false => names.join(", "),
     }
 }
 

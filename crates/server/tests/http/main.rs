@@ -46,5 +46,7 @@ mod subscriptions;
 mod sweep;
 mod tallies;
 mod tasks;
+mod token_networks;
+mod token_queues;
 mod tokens;
 mod world;

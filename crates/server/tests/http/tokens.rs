@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use semel_api::types::{CreateToken, CreatedToken, RevokeToken, TokenFilter};
 use semel_api::{Client, ClientError, Code};
-use semel_model::{Right, Rights, Role, Span};
+use semel_model::{Networks, Right, Rights, Role, Span};
 
 use crate::world::{World, add_token_with, refused, soon};
 
@@ -13,6 +13,8 @@ fn wanted(rights: &[Right]) -> CreateToken {
         role: None,
         rights: rights.to_vec(),
         groups: Vec::new(),
+        networks: Networks::default(),
+        queues: Vec::new(),
         lifetime: None,
     }
 }

@@ -1,6 +1,6 @@
 //! A server on a database of its own, with a client that has a token and one that has none.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use hyper::Method;
 use semel_api::types::{Promote, PushFlow, Wait};
 use semel_api::{Client, ClientError, Code};
 use semel_engine::{Engine, Options, ResourceLocation, Secret, StoredFiles};
-use semel_model::{FlowName, Rights, RunId, Span, TokenId};
+use semel_model::{FlowName, Networks, Rights, RunId, Span, TokenId};
 use semel_server::auth::token_format;
 use semel_server::{ServerOptions, serve_with_admin};
 use semel_store::tokens::{self, NewToken};
@@ -71,6 +71,15 @@ impl World {
         Ok((world, semel_testkit::Client::new(address, 8)))
     }
 
+    /// A server that listens for IPv6, which clients of IPv4 reach too: their addresses are written as ones of
+    /// IPv6 there.
+    pub(crate) async fn start_for_both() -> Result<Self> {
+        let database = new_database().await?;
+        let (url, options) = (database.url(), ServerOptions::default());
+        let listener = TcpListener::bind("[::]:0").await?;
+        Self::start_serving(database, &url, options, (listener, None)).await
+    }
+
     async fn start_on(database: Database, url: &str, options: ServerOptions) -> Result<Self> {
         Self::start_listening(database, url, options, None).await
     }
@@ -78,8 +87,18 @@ impl World {
     async fn start_listening(
         database: Database,
         url: &str,
-        mut options: ServerOptions,
+        options: ServerOptions,
         admin: Option<TcpListener>,
+    ) -> Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        Self::start_serving(database, url, options, (listener, admin)).await
+    }
+
+    async fn start_serving(
+        database: Database,
+        url: &str,
+        mut options: ServerOptions,
+        (listener, admin): (TcpListener, Option<TcpListener>),
     ) -> Result<Self> {
         let responses = Responses::default();
         options.inspector = Some(responses.inspector());
@@ -93,8 +112,7 @@ impl World {
         chosen.allow_private = vec!["127.0.0.0/8".parse()?, "::1/128".parse()?];
         let engine = Engine::start(cell, chosen).await?;
 
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let address = listener.local_addr()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, listener.local_addr()?.port()));
         let down = CancellationToken::new();
         let serving = serve_with_admin(listener, admin, engine.clone(), options, down.clone());
         tokio::spawn(serving);
@@ -117,6 +135,12 @@ impl World {
         let headers = [("authorization", bearer.as_str())];
         let answer = self.bare.send(Method::GET, "/metrics", &headers, "".into());
         Ok(answer.await?)
+    }
+
+    /// A client at another address of this machine: 127.0.0.2, where the others are at 127.0.0.1.
+    pub(crate) fn elsewhere(&self) -> semel_testkit::Client {
+        let source = Ipv4Addr::new(127, 0, 0, 2);
+        semel_testkit::Client::new(self.address, 8).with_source(source.into())
     }
 
     /// A client of another namespace.
@@ -210,6 +234,8 @@ async fn insert_token(
         groups,
         role: None,
         rights,
+        networks: Networks::default(),
+        queues: &[],
     };
     tokens::insert(cell.home(), &namespace.parse()?, &token).await?;
     Ok(minted.text)

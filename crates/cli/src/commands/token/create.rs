@@ -2,7 +2,7 @@
 
 use semel_api::types::{CreateToken, CreatedToken};
 use semel_api::{ClientError, Code};
-use semel_model::{Right, Rights, Role, Span};
+use semel_model::{Label, Network, Networks, Right, Rights, Role, Span};
 use semel_store::Cell;
 
 use crate::access;
@@ -15,12 +15,13 @@ use crate::remote;
 /// Create a token. It is shown once: only its digest is stored.
 ///
 /// It may do what its rights say and nothing else. Your own token must have the right `admin` and
-/// every right that it gives. Safe to repeat: the same command shows the same token again.
+/// every right that it gives; if it has networks or queues, name some of these. Safe to repeat: the same command shows the same token again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel token create ci --role editor --right promote
   semel token create pager --role observer --expires-in 365d
   semel token create robot --right read,write,promote
+  semel token create resizer --role worker --queue images --network 10.0.0.0/8
   semel token create admin --all-rights --database postgresql://…   where no token works any more")]
 pub(crate) struct Arguments {
     /// What you call it: its holder is known by this name, to approvals too.
@@ -37,6 +38,15 @@ pub(crate) struct Arguments {
     /// A group that its owner belongs to; may be given more than once.
     #[arg(long = "group", value_name = "GROUP")]
     groups: Vec<String>,
+    /// A network that it is accepted from, as 10.0.0.0/8, or one address; may be given more than once.
+    /// Without one it works from anywhere. The address that counts is the one that connects to the
+    /// server: behind a proxy, the proxy's.
+    #[arg(long = "network", value_name = "CIDR", value_delimiter = ',')]
+    networks: Vec<Network>,
+    /// A queue whose tasks it may work on; may be given more than once. Without one it is for every
+    /// queue.
+    #[arg(long = "queue", value_name = "QUEUE", value_delimiter = ',')]
+    queues: Vec<Label>,
     /// How long it works, at most 365d.
     #[arg(long, value_name = "SPAN", default_value = "90d")]
     expires_in: Span,
@@ -95,6 +105,8 @@ async fn create_over(
         role: arguments.role,
         rights: rights.iter().collect(),
         groups: arguments.groups.clone(),
+        networks: networks(arguments),
+        queues: arguments.queues.clone(),
         lifetime: Some(arguments.expires_in),
     };
     let spelled = serde_json::to_string(&create).unwrap_or_default();
@@ -108,6 +120,10 @@ async fn create_over(
         ),
         false => answer,
     })
+}
+
+fn networks(arguments: &Arguments) -> Networks {
+    arguments.networks.iter().copied().collect()
 }
 
 /// Another token under the same words is another command.
@@ -126,6 +142,8 @@ async fn create_in(cell: &Cell, arguments: &Arguments, rights: Rights) -> Result
         groups: &arguments.groups,
         role: arguments.role,
         rights,
+        networks: networks(arguments),
+        queues: &arguments.queues,
         lifetime: arguments.expires_in,
     };
     let (token, id) = access::make_token(cell, &wanted).await?;
@@ -138,8 +156,16 @@ async fn create_in(cell: &Cell, arguments: &Arguments, rights: Rights) -> Result
 
 fn shown(created: &CreatedToken) -> Answer {
     let kept = &created.kept;
-    Answer::done(created, created.token.clone())
-        .note(format!("{} may {}", kept.name, kept.rights))
+    let mut answer = Answer::done(created, created.token.clone())
+        .note(format!("{} may {}", kept.name, kept.rights));
+    if !kept.networks.is_empty() {
+        answer = answer.note(format!("it is accepted only from {}", kept.networks));
+    }
+    if !kept.queues.is_empty() {
+        let queues = super::spell_queues(&kept.queues);
+        answer = answer.note(format!("it works only on tasks of these queues: {queues}"));
+    }
+    answer
         .note("this token is shown only now: store it, and set it as SEMEL_TOKEN")
         .next("semel token list")
 }

@@ -30,7 +30,8 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let page = find(ctx, arguments).await?;
     let header = [
-        "ID", "NAME", "ROLE", "RIGHTS", "GROUPS", "CREATED", "USED", "EXPIRES",
+        "ID", "NAME", "ROLE", "RIGHTS", "GROUPS", "NETWORKS", "QUEUES", "CREATED", "USED",
+        "EXPIRES",
     ];
     let mut table = ctx.style.table(&header);
     for token in &page.items {
@@ -40,6 +41,8 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
             cell(token.role.map_or("-", Role::as_str)),
             cell(spelled(token.rights)),
             cell(token.groups.join(", ")),
+            cell(limited(&token.networks.to_string(), "any")),
+            cell(limited(&super::spell_queues(&token.queues), "all")),
             cell(ago(token.created_at)),
             cell(token.last_used_at.map_or_else(|| "never".to_owned(), ago)),
             cell(end(token)),
@@ -73,6 +76,14 @@ fn end(token: &Token) -> String {
     match token.revoked_at {
         Some(at) => format!("revoked {}", ago(at)),
         None => ago(token.expires_at),
+    }
+}
+
+/// A list, or the word for none.
+fn limited(list: &str, none: &str) -> String {
+    match list.is_empty() {
+        true => none.to_owned(),
+        false => list.to_owned(),
     }
 }
 
