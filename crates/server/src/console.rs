@@ -223,6 +223,11 @@ fn acting() -> Routes {
     let form = Access::Console;
     Routes::default()
         .post("/console/{namespace}/sign-out", form, session::leave)
+        .post(
+            "/console/{namespace}/sign-out-everywhere",
+            form,
+            session::leave_everywhere,
+        )
         .post("/console/{namespace}/look", form, session::set_look)
         .post("/console/{namespace}/searches", form, searches::save)
         .post(

@@ -67,6 +67,17 @@ const NOTE: &str = "
 
 const END: &str = "DELETE FROM sign_ins WHERE digest = $1";
 
+/// Of the token, or of the person in every namespace.
+const END_EVERYWHERE: &str = "
+    DELETE FROM sign_ins s
+     USING tokens t, tokens h
+     WHERE h.id = $1 AND t.id = s.token_id
+       AND (t.id = h.id OR (h.kind = 'person' AND t.kind = 'person' AND t.issuer = h.issuer
+                            AND t.subject = h.subject))
+ RETURNING s.digest";
+
+const END_CODES: &str = "DELETE FROM sign_in_codes WHERE token_id = $1";
+
 const FORGET_CODES: &str = "
     DELETE FROM sign_in_codes
      WHERE digest IN (SELECT digest FROM sign_in_codes WHERE expires_at < (SELECT moment())
@@ -89,6 +100,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     FIND,
     NOTE,
     END,
+    END_EVERYWHERE,
+    END_CODES,
     FORGET_CODES,
     FORGET_LOGOUTS,
     FORGET,
@@ -237,6 +250,22 @@ pub async fn note_use(cell: HomeCell<'_>, digest: &[u8]) -> Result<(), ReadError
 pub async fn end(cell: HomeCell<'_>, digest: &[u8]) -> Result<(), ReadError> {
     cell.reader().await?.execute(END, &[&digest]).await?;
     Ok(())
+}
+
+/// Ends every sign-in of a token or a person, and the codes that would make one; the act is recorded in the
+/// same commit. Returns what was stored of the sign-ins.
+pub async fn end_everywhere(
+    cell: HomeCell<'_>,
+    token: TokenId,
+    act: &AuditEntry,
+) -> Result<Vec<Vec<u8>>, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let ended = tx.query(END_EVERYWHERE, &[token.as_uuid()]).await?;
+    tx.execute(END_CODES, &[token.as_uuid()]).await?;
+    audit::append(&tx, act).await?;
+    tx.commit().await?;
+    Ok(ended.iter().map(|row| row.get(0)).collect())
 }
 
 /// Removes what has expired.

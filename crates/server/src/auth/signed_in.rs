@@ -336,6 +336,24 @@ pub(crate) async fn end(
     Ok(())
 }
 
+/// Ends every sign-in of who is signed in: also those in browsers that they do not have.
+pub(crate) async fn end_everywhere(
+    signed_in: &SignedIn,
+    known: &SignIns,
+    cell: &Cell,
+) -> Result<(), ApiError> {
+    let caller = &signed_in.caller;
+    let act = AuditEntry::new(
+        caller.namespace_id,
+        &caller.actor(),
+        "console.sign-out-everywhere",
+        &caller.id.to_string(),
+    );
+    let ended = sign_ins::end_everywhere(cell.home(), caller.id, &act).await?;
+    known.forget_all(&ended);
+    Ok(())
+}
+
 /// Sign-ins that were looked up a moment ago, by what is stored of them and the namespace asked for.
 #[derive(Default)]
 pub(crate) struct SignIns(Mutex<Known>);

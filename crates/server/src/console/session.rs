@@ -175,6 +175,17 @@ pub(super) async fn leave(
     lead_on(&headers, provider.name(), (leave, true), &[gone])
 }
 
+/// `POST /console/{namespace}/sign-out-everywhere`: this browser, and every other one.
+pub(super) async fn leave_everywhere(
+    State(app): State<App>,
+    signed_in: SignedIn,
+    _: Form,
+) -> Answered {
+    signed_in::end_everywhere(&signed_in, &app.sign_ins, app.engine.cell()).await?;
+    let gone = signed_in.site.cookie("", 0);
+    redirect("/console/sign-in", &[gone])
+}
+
 /// Leads to the identity provider by a page of ours. A form may lead to this site alone, and so may
 /// everything that it is sent on to.
 pub(super) fn lead_on(

@@ -55,7 +55,14 @@ async fn show_settings(
         Markup::text(&said).within("p", class)
     }));
     body.push(section("alerts", "Alerts", &alerting(visit, &alerts)?));
-    body.push(section("own", "Your token", &token(visit, &own)));
+    body.push(section("own", "What you may do", &token(visit, &own)));
+    let of = (visit.page("/sign-out-everywhere"), Right::Read);
+    let help =
+        "Ends every sign-in of yours, in this browser and in all others, within five seconds.";
+    let fields = vec![Markup::text(help).within("p", "help")];
+    let label = ("Sign out everywhere", "danger");
+    let form = offer(visit, of, fields, label)?;
+    body.push(section("sign-ins", "Your sign-ins", &form));
     if visit.caller().may(Right::Instance) {
         let found: Found<Namespace> = visit.get("/v1/namespaces?limit=500").await?;
         body.push(section(

@@ -366,3 +366,38 @@ async fn a_file_is_bytes_whatever_it_calls_itself() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn who_signs_out_everywhere_is_out_in_every_browser() -> Result<()> {
+    let world = World::start().await?;
+    let (own, other) = (
+        Browser::signed_in(&world).await?,
+        Browser::signed_in(&world).await?,
+    );
+    let reader = Browser::with_rights(&world, "reader", Right::Read.into()).await?;
+    assert_eq!(other.get("/console/main/").await?.status, 200);
+    let page = own.page("/console/main/settings").await?;
+    let form = hidden(&page, "form")?;
+
+    let fields = [("form", form.as_str()), ("key", "everywhere")];
+    let left = own
+        .post("/console/main/sign-out-everywhere", &fields)
+        .await?;
+
+    assert_eq!(left.status, 303);
+    for browser in [&own, &other] {
+        let shown = browser.get("/console/main/").await?;
+        assert_eq!(shown.status, 303, "it is led to sign in");
+    }
+    assert_eq!(
+        reader.get("/console/main/").await?.status,
+        200,
+        "others stay"
+    );
+    let acts = world.client.list_audit(&Default::default()).await?.items;
+    let acts = acts
+        .iter()
+        .filter(|act| act.action == "console.sign-out-everywhere");
+    assert_eq!(acts.count(), 1);
+    Ok(())
+}
