@@ -30,7 +30,7 @@ use crate::{cursor, payloads};
 const INCARNATIONS_MAX: u32 = 8;
 
 /// How many pages of runs one request reads to find runs of a rare state.
-const READS_MAX: usize = 3;
+const READS_MAX: usize = 2;
 
 /// `GET /v1/runs`.
 pub(crate) async fn list(

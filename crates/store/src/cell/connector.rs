@@ -13,7 +13,7 @@ pub(crate) const WRITER_SESSION: &str = "
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off;
     SET jit = off; SET statement_timeout = '15s'; SET lock_timeout = '5s';
     SET idle_in_transaction_session_timeout = '2s';
-    SET plan_cache_mode = force_generic_plan;";
+   ";
 
 const ENGINE_SESSION: &str = "
     SET jit = off; SET statement_timeout = '15s'; SET idle_in_transaction_session_timeout = '10s';";
@@ -24,12 +24,11 @@ const PEOPLE_SESSION: &str = "
 
 /// Settings of the sessions that list for requests. A list that takes long is given up, and none
 /// scans a table while an index leads to its rows, whatever PostgreSQL last analysed. A page is a few
-/// rows: workers beside it would read ahead of what it needs. Every way to ask has a text of its own, so
-/// that one plan fits all values; a plan for the first page of all would read every row and sort.
+/// rows: workers beside it would read ahead of what it needs.
 pub(crate) const LIST_SESSION: &str = "
     SET jit = off; SET statement_timeout = '2s'; SET idle_in_transaction_session_timeout = '10s';
     SET lock_timeout = '1s'; SET default_transaction_read_only = on; SET enable_seqscan = off;
-    SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan;";
+    SET max_parallel_workers_per_gather = 0;";
 
 /// What a session is for.
 #[derive(Clone, Copy, Debug)]

@@ -45,19 +45,9 @@ macro_rules! listed {
 const ALL: &str = listed!("n.state <> 'absent'");
 const OF_SCOPE: &str = listed!("n.state <> 'absent' AND n.scope = $5");
 
-/// Those that are not settled, by an index of them alone: few, however many are done.
-const OPEN: &str = listed!(
-    "n.state IN ('pending', 'in_doubt')
-       AND CASE WHEN n.lease_until <= moment() THEN 'in_doubt' ELSE n.state::text END = $5"
-);
-const OPEN_OF_SCOPE: &str = listed!(
-    "n.state IN ('pending', 'in_doubt') AND n.scope = $6
-       AND CASE WHEN n.lease_until <= moment() THEN 'in_doubt' ELSE n.state::text END = $5"
-);
-
-/// Those of the rows that were looked at that are settled so. Whatever the statistics say, only those of
+/// Those of the rows that were looked at that are in this state. Whatever the statistics say, only those of
 /// the page are read.
-macro_rules! settled {
+macro_rules! in_state {
     () => {
         concat!(
             without_results!(
@@ -73,6 +63,32 @@ macro_rules! settled {
     };
 }
 
+/// Those that are not settled, by an index of them alone: few, however many are done.
+const OPEN: &str = searched!(
+    "
+        SELECT n.id, n.begun_at AS at, n.expires_at,
+               CASE WHEN n.lease_until <= (SELECT moment()) THEN 'in_doubt' ELSE n.state END AS state
+          FROM named_effects n
+         WHERE n.namespace_id = $1 AND n.state IN ('pending', 'in_doubt')
+           AND (n.begun_at, n.id) < ($2, $3)
+         ORDER BY n.begun_at DESC, n.id DESC
+         LIMIT $6",
+    in_state!(),
+    "$4"
+);
+const OPEN_OF_SCOPE: &str = searched!(
+    "
+        SELECT n.id, n.begun_at AS at, n.expires_at,
+               CASE WHEN n.lease_until <= (SELECT moment()) THEN 'in_doubt' ELSE n.state END AS state
+          FROM named_effects n
+         WHERE n.namespace_id = $1 AND n.state IN ('pending', 'in_doubt') AND n.scope = $7
+           AND (n.begun_at, n.id) < ($2, $3)
+         ORDER BY n.begun_at DESC, n.id DESC
+         LIMIT $6",
+    in_state!(),
+    "$4"
+);
+
 const SETTLED: &str = searched!(
     "
         SELECT n.id, n.begun_at AS at, n.state, n.expires_at
@@ -80,7 +96,7 @@ const SETTLED: &str = searched!(
          WHERE n.namespace_id = $1 AND (n.begun_at, n.id) < ($2, $3)
          ORDER BY n.begun_at DESC, n.id DESC
          LIMIT $6",
-    settled!(),
+    in_state!(),
     "$4"
 );
 const SETTLED_OF_SCOPE: &str = searched!(
@@ -90,7 +106,7 @@ const SETTLED_OF_SCOPE: &str = searched!(
          WHERE n.namespace_id = $1 AND n.scope = $7 AND (n.begun_at, n.id) < ($2, $3)
          ORDER BY n.begun_at DESC, n.id DESC
          LIMIT $6",
-    settled!(),
+    in_state!(),
     "$4"
 );
 
@@ -145,7 +161,7 @@ pub async fn list(
     }
     let (plain, of_scope, is_searched) = match filter.state {
         None => (ALL, OF_SCOPE, false),
-        Some(NamedEffectState::Pending | NamedEffectState::InDoubt) => (OPEN, OPEN_OF_SCOPE, false),
+        Some(NamedEffectState::Pending | NamedEffectState::InDoubt) => (OPEN, OPEN_OF_SCOPE, true),
         Some(NamedEffectState::Done | NamedEffectState::Failed) => {
             (SETTLED, SETTLED_OF_SCOPE, true)
         }
