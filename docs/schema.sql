@@ -672,6 +672,8 @@ CREATE TABLE tasks (
     worker text,
     -- The request that claimed it, so that a repeat of the request gets the same tasks.
     claim_id uuid,
+    -- The API tokens of the latest claims, at most 16: the last one belongs to the latest fencing token, the one before to the one before it. Nobody else answers under it.
+    claimed_by uuid[] NOT NULL DEFAULT '{}'::uuid[],
     -- When the latest attempt was opened: the oldest is claimed first.
     opened_at timestamp with time zone NOT NULL,
     -- When the task times out.
@@ -688,6 +690,7 @@ CREATE TABLE tasks (
     CONSTRAINT tasks_pkey PRIMARY KEY (id),
     CONSTRAINT leased_while_held CHECK (((lease_until IS NOT NULL) OR (state <> 'held'::task_state))),
     CONSTRAINT tasks_attempt_check CHECK ((attempt > 0)),
+    CONSTRAINT tasks_claimed_by_check CHECK ((cardinality(claimed_by) <= 16)),
     CONSTRAINT tasks_lease_ms_check CHECK ((lease_ms > 0)),
     CONSTRAINT tasks_token_check CHECK ((token >= 0))
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
@@ -1145,10 +1148,14 @@ CREATE TABLE named_effects (
     fingerprint uuid,
     -- The fencing token: grows with each new holder. A report under an older one changes nothing.
     token bigint NOT NULL,
-    -- The latest holder: the digest of run, step, item and generation, or the nonce of a process.
+    -- The latest holder: the digest of run, step, item and generation, or of the nonce of a process and its API token.
     holder uuid NOT NULL,
     -- Host and process of a script.
     holder_name text,
+    -- The API token of a script: nobody else reports on its hold. Null for a run.
+    holder_token uuid,
+    -- The fencing tokens and API tokens of scripts that held it before, the last 8: only they may leave a note.
+    former_holders jsonb NOT NULL DEFAULT '[]'::jsonb,
     -- The run that holds it. Null for a script.
     holder_run uuid,
     -- The path of the run's step.
@@ -1198,6 +1205,7 @@ CREATE TABLE named_effects (
     CONSTRAINT named_effects_on_doubt_check CHECK ((on_doubt = ANY (ARRAY['ask'::text, 'fail'::text, 'retry'::text]))),
     CONSTRAINT named_effects_token_check CHECK ((token > 0)),
     CONSTRAINT run_or_script CHECK (((holder_run IS NULL) = ((lease_ms IS NOT NULL) AND (holder_name IS NOT NULL) AND (on_doubt IS NOT NULL)))),
+    CONSTRAINT script_has_a_token CHECK (((holder_run IS NULL) = (holder_token IS NOT NULL))),
     CONSTRAINT settled_when_done_or_failed CHECK (((settled_at IS NOT NULL) = (state = ANY (ARRAY['done'::named_effect_state, 'failed'::named_effect_state]))))
 ) WITH (fillfactor=80);
 CREATE INDEX named_effects_by_age ON named_effects USING btree (namespace_id, begun_at, id);

@@ -588,6 +588,7 @@ CREATE TABLE tasks (
     lease_until    timestamptz,
     worker         text,
     claim_id       uuid,
+    claimed_by     uuid[] NOT NULL DEFAULT '{}' CHECK (cardinality(claimed_by) <= 16),
     opened_at      timestamptz NOT NULL,
     until          timestamptz,
     ended_at       timestamptz,
@@ -609,6 +610,7 @@ COMMENT ON COLUMN tasks.lease_ms IS 'How long a worker may be silent, in millise
 COMMENT ON COLUMN tasks.lease_until IS 'When the worker that holds it is taken to be lost.';
 COMMENT ON COLUMN tasks.worker IS 'What the latest worker calls itself.';
 COMMENT ON COLUMN tasks.claim_id IS 'The request that claimed it, so that a repeat of the request gets the same tasks.';
+COMMENT ON COLUMN tasks.claimed_by IS 'The API tokens of the latest claims, at most 16: the last one belongs to the latest fencing token, the one before to the one before it. Nobody else answers under it.';
 COMMENT ON COLUMN tasks.opened_at IS 'When the latest attempt was opened: the oldest is claimed first.';
 COMMENT ON COLUMN tasks.until IS 'When the task times out.';
 COMMENT ON COLUMN tasks.ended_at IS 'When the latest attempt ended.';
@@ -1033,6 +1035,8 @@ CREATE TABLE named_effects (
     token             bigint NOT NULL CHECK (token > 0),
     holder            uuid NOT NULL,
     holder_name       text,
+    holder_token      uuid,
+    former_holders    jsonb NOT NULL DEFAULT '[]',
     holder_run        uuid,
     holder_step       text,
     holder_item       text,
@@ -1053,6 +1057,7 @@ CREATE TABLE named_effects (
     fault             json,
     note              text,
     CONSTRAINT run_or_script CHECK ((holder_run IS NULL) = (lease_ms IS NOT NULL AND holder_name IS NOT NULL AND on_doubt IS NOT NULL)),
+    CONSTRAINT script_has_a_token CHECK ((holder_run IS NULL) = (holder_token IS NOT NULL)),
     CONSTRAINT leased_while_a_script_holds CHECK ((lease_until IS NOT NULL) = (state = 'pending' AND holder_run IS NULL)),
     CONSTRAINT settled_when_done_or_failed CHECK ((settled_at IS NOT NULL) = (state IN ('done', 'failed'))),
     CONSTRAINT expires_unless_open CHECK ((expires_at IS NULL) = (state IN ('pending', 'in_doubt')))
@@ -1069,8 +1074,10 @@ COMMENT ON COLUMN named_effects.destination IS 'The connection or host; empty fo
 COMMENT ON COLUMN named_effects.method IS 'The method of the request; empty for a command.';
 COMMENT ON COLUMN named_effects.fingerprint IS 'Of the latest request or command line. Null where the next one is a new intent in any case.';
 COMMENT ON COLUMN named_effects.token IS 'The fencing token: grows with each new holder. A report under an older one changes nothing.';
-COMMENT ON COLUMN named_effects.holder IS 'The latest holder: the digest of run, step, item and generation, or the nonce of a process.';
+COMMENT ON COLUMN named_effects.holder IS 'The latest holder: the digest of run, step, item and generation, or of the nonce of a process and its API token.';
 COMMENT ON COLUMN named_effects.holder_name IS 'Host and process of a script.';
+COMMENT ON COLUMN named_effects.holder_token IS 'The API token of a script: nobody else reports on its hold. Null for a run.';
+COMMENT ON COLUMN named_effects.former_holders IS 'The fencing tokens and API tokens of scripts that held it before, the last 8: only they may leave a note.';
 COMMENT ON COLUMN named_effects.holder_run IS 'The run that holds it. Null for a script.';
 COMMENT ON COLUMN named_effects.holder_step IS 'The path of the run''s step.';
 COMMENT ON COLUMN named_effects.holder_item IS 'The item of the run''s step.';

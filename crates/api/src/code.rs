@@ -108,7 +108,7 @@ codes! {
         "Stop working on the task: its lease has expired, and another worker has it or its doubt has to be settled.";
     /// The task already has another answer.
     TaskAnswered "task-answered" 409 "The task already has another answer"
-        "Stop working on the task: the first answer stands, and the detail shows it.";
+        "Stop working on the task: the first answer stands; the detail shows it to the token that gave it.";
     /// The run no longer wants the task.
     TaskWithdrawn "task-withdrawn" 410 "The task was withdrawn"
         "Stop working on the task: its run was cancelled, or its time limit has passed.";

@@ -47,6 +47,7 @@ mod refusal_log;
 mod session;
 mod stalled_runs;
 mod tallies;
+mod waiting_claims;
 
 pub(crate) use auth_failures::AuthFailures;
 pub(crate) use child_notify::ChildNotify;
@@ -60,6 +61,7 @@ pub(crate) use refusal_log::RefusalLog;
 pub use session::WorkerSession;
 pub(crate) use stalled_runs::StalledRuns;
 pub(crate) use tallies::Tallies;
+pub(crate) use waiting_claims::WaitingClaims;
 
 /// How long a process sleeps at most before it looks for runs that are due.
 pub(crate) const POLL_EVERY: Duration = Duration::from_secs(1);
@@ -128,8 +130,8 @@ pub(crate) struct Signals {
     pub(crate) resumed: Notify,
     /// An operator made or applied a replay plan.
     pub(crate) planned: Notify,
-    /// A run of this process has opened a task.
-    pub(crate) task_opened: Notify,
+    /// Claims that wait for tasks, which a run of this process may open.
+    pub(crate) waiting_claims: WaitingClaims,
 }
 
 /// How the parts of the process learn that it stops.

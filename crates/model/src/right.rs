@@ -61,9 +61,9 @@ rights! {
     /// To perform or take back a done effect once more.
     Redo "redo" "undo or redo one done effect, or settle a doubt by undoing it";
     /// To use named effects.
-    Once "once" "begin and end named effects, for scripts";
+    Once "once" "begin named effects, for scripts, and end those that this token began";
     /// To do the work of tasks.
-    Work "work" "claim tasks, renew their leases and answer them";
+    Work "work" "claim tasks, and renew and answer those that this token claimed";
     /// To manage access.
     Admin "admin" "create, list and revoke tokens, say what groups may do, and keep people out";
     /// To read the audit record.

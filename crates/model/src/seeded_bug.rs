@@ -129,10 +129,14 @@ seeded_bugs! {
     DecisionDigestIgnored = "decision-digest-ignored",
     /// A worker answers under any token.
     TaskTokenIgnored = "task-token-ignored",
+    /// A worker answers what another one claimed.
+    TaskCallerIgnored = "task-caller-ignored",
 
     // Named effects.
     /// A former holder's report counts.
     NamedTokenIgnored = "named-token-ignored",
+    /// A process reports on what another one holds.
+    NamedCallerIgnored = "named-caller-ignored",
     /// A named effect in doubt is begun again by the next holder.
     NamedDoubtBegunAgain = "named-doubt-begun-again",
 

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use semel_engine::commands::decide_approval::SubmittedDecision;
 use semel_engine::{Approver, Engine, TaskAnswer};
+use semel_model::TokenId;
 use semel_store::approvals;
 use semel_store::rehearsals::{OpenWait, OpenWaitKind};
-use semel_store::tasks::TaskClaim;
+use semel_store::tasks::{TaskClaim, TaskHold};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::answer;
 use crate::case::Case;
@@ -103,6 +105,7 @@ async fn decide(engine: &Engine, case: &Case, open: &OpenWait) -> bool {
 async fn work(engine: &Engine, case: &Case, open: &OpenWait) -> bool {
     let claim = TaskClaim {
         namespace_id: open.namespace_id,
+        caller: TokenId::from_uuid(Uuid::nil()),
         queue: open.queue.clone(),
         most: 1,
         worker: Some("rehearsal".to_owned()),
@@ -117,11 +120,13 @@ async fn work(engine: &Engine, case: &Case, open: &OpenWait) -> bool {
         let said = case.example.answers.get(&task.step);
         let said = said.map_or_else(|| json!({}), answer::payload);
         let done = TaskAnswer::Done(said);
-        let namespace_id = open.namespace_id;
-        let told = engine
-            .answer_task(namespace_id, task.task, task.token, done)
-            .await;
-        answered |= told.is_ok();
+        let hold = TaskHold {
+            namespace_id: claim.namespace_id,
+            task: task.task,
+            token: task.token,
+            caller: claim.caller,
+        };
+        answered |= engine.answer_task(hold, done).await.is_ok();
     }
     answered
 }

@@ -6,6 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use prometheus_client::metrics::histogram::Histogram;
 use semel_engine::Engine;
+use semel_model::TokenId;
 use semel_rehearse::Rehearsals;
 use semel_store::Cell;
 use tokio::sync::Semaphore;
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) hook_seconds: Histogram,
     /// Places for responses that are held until a run ends, of all namespaces and of each.
     pub(crate) held_responses: Places<String>,
+    /// Places for claims that wait for tasks, of each token.
+    pub(crate) waiting_claims: Places<TokenId>,
     /// Places for uploads, each of which takes some MiB of memory.
     pub(crate) uploads: Semaphore,
     /// What is known of the database without asking.

@@ -162,6 +162,13 @@ fn read_back(status: u16, body: Value) -> Result<Reply, ApiError> {
     }
 }
 
+/// The identity of a command whose answer is for this caller alone.
+pub(crate) fn identify_own(caller: &Caller, verb: &str, key: &[u8]) -> Uuid {
+    let (namespace, id) = (caller.namespace.as_str().as_bytes(), caller.id.as_uuid());
+    let parts = [namespace, verb.as_bytes(), id.as_bytes(), key];
+    Uuid::from_bytes(digest("semel.command.own.1", &parts))
+}
+
 /// The command's identity.
 pub(crate) fn identify(caller: &Caller, verb: &str, key: &[u8]) -> Uuid {
     let parts = [caller.namespace.as_str().as_bytes(), verb.as_bytes(), key];

@@ -1,7 +1,7 @@
 //! Named effects of scripts: begin, heartbeat, done, fail, get, list, settle, redo.
 //!
 //! Scope and key are in the body, since a key may be any text. The nonce of a begin, and the token that
-//! everything else names, are what makes a repeat safe here.
+//! everything else names, are what makes a repeat safe here. Only the API token that began reports.
 
 use axum::extract::State;
 use jiff::Timestamp;
@@ -200,6 +200,7 @@ fn subject(caller: &Caller, scope: Option<Label>, key: &str) -> Result<OnceSubje
     Ok(OnceSubject {
         namespace_id: caller.namespace_id,
         namespace: caller.namespace.clone(),
+        caller: caller.id,
         name,
     })
 }
@@ -238,6 +239,7 @@ pub(crate) fn view(found: &NamedEffectView) -> OnceEffect {
             name,
             lease,
             on_doubt,
+            ..
         } => (
             Some(name.clone()),
             None,

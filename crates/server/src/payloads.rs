@@ -33,8 +33,12 @@ pub(crate) fn ok<T: HasPayload + Serialize>(holder: &Holder, mut body: T) -> Ans
     answer::ok(&body)
 }
 
-/// What a token may see of a named effect: a script's token also sees what scripts reported.
+/// What a token may see of a named effect: a script's token also sees what scripts reported. Which hold it
+/// is concerns its holder, who knows, and those who may settle or redo it.
 pub(crate) fn of_once(holder: &Holder, mut effect: OnceEffect) -> OnceEffect {
+    if !(holder.may(Right::Settle) || holder.may(Right::Redo)) {
+        effect.token = None;
+    }
     let is_of_script = effect.run.is_none();
     if !(holder.may(Right::Payload) || is_of_script && holder.may(Right::Once)) {
         effect.result = None;

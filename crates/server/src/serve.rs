@@ -40,6 +40,7 @@ use crate::rate_limit::{Peer, RateLimits};
 use crate::resources::UPLOADS_MAX;
 use crate::respond::{HELD_RESPONSES_EACH, HELD_RESPONSES_MAX};
 use crate::routes;
+use crate::tasks::WAITING_EACH;
 
 /// How long accepting rests when the system has no more descriptors to give.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
@@ -94,6 +95,7 @@ pub async fn serve_with_admin(
         edge: RateLimits::new(options.hook_rate),
         hook_seconds: metrics::hook_histogram(),
         held_responses: Places::new(HELD_RESPONSES_MAX, HELD_RESPONSES_EACH),
+        waiting_claims: Places::new(usize::MAX, WAITING_EACH),
         uploads: Semaphore::new(UPLOADS_MAX),
         pulse: Pulse::default(),
         shutdown: shutdown.clone(),

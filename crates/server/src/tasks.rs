@@ -2,7 +2,7 @@
 //!
 //! The token of a claim is what makes a repeat safe here: the same answer under the same token is
 //! the same answer. A claim under an `Idempotency-Key` gets what the first one claimed, for as long
-//! as that is held.
+//! as that is held. All of it holds for one API token: another one's claims are not the caller's.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use semel_api::types::{
 };
 use semel_engine::commands::answer_task::{ANSWER_REFUSED, TaskAnswer, TaskError};
 use semel_model::{EffectId, Span};
-use semel_store::tasks::{self, TaskClaim, TaskView};
+use semel_store::tasks::{self, TaskClaim, TaskHold, TaskView};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
-use crate::commands::{KEY_HEADER, identify};
+use crate::commands::{KEY_HEADER, identify_own};
 use crate::cursor;
 use crate::error::ApiError;
 use crate::payloads;
@@ -31,6 +31,9 @@ use crate::query::{Named, Params, page_size, patience, read_key};
 
 /// The longest that a worker may wait for work in one request.
 const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// How many claims of one token wait for tasks at once, on one server.
+pub(crate) const WAITING_EACH: usize = 64;
 
 /// The shortest and the longest lease that a worker may ask for, in seconds.
 const LEASE_SECS: std::ops::RangeInclusive<u64> = 1..=86_400;
@@ -49,7 +52,7 @@ pub(crate) async fn claim(
     let name = match headers.get(KEY_HEADER) {
         Some(key) => {
             let key = read_key(key.as_bytes())?;
-            Some(identify(&caller, "task.claim", key.as_bytes()))
+            Some(identify_own(&caller, "task.claim", key.as_bytes()))
         }
         None => None,
     };
@@ -60,16 +63,36 @@ pub(crate) async fn claim(
     let wait = patience(asked.wait, WAIT_MAX);
     let claim = TaskClaim {
         namespace_id: caller.namespace_id,
+        caller: caller.id,
         queue,
         most: asked.max.unwrap_or(1),
         worker: asked.worker.map(|it| named("worker", it)).transpose()?,
         name,
         lease: asked.lease.map(read_lease).transpose()?,
     };
-    let claimed = app.engine.claim_tasks(&claim, wait).await?;
+    let claimed = claim_or_wait(&app, &claim, wait).await?;
     answer::ok_to_worker(&ClaimedTasks {
         tasks: claimed.into_iter().map(view_claimed).collect(),
     })
+}
+
+/// Waits for tasks where the caller has a place to wait in: idle workers must not keep the server busy.
+async fn claim_or_wait(
+    app: &App,
+    claim: &TaskClaim,
+    wait: Duration,
+) -> Result<Vec<tasks::ClaimedTask>, ApiError> {
+    let place = (!wait.is_zero()).then(|| app.waiting_claims.take(claim.caller));
+    let is_refused = matches!(place, Some(None));
+    let wait = if is_refused { Duration::ZERO } else { wait };
+    let claimed = app.engine.claim_tasks(claim, wait).await?;
+    if is_refused && claimed.is_empty() {
+        let detail = format!("{WAITING_EACH} claims of this token wait for tasks already");
+        let hint = "Claim more tasks in one request, or give each machine a token of its own.";
+        let refusal = ApiError::new(Code::TooManyRequests, detail).with_hint(hint.to_owned());
+        return Err(refusal.retry_in(Span::from_secs(1)));
+    }
+    Ok(claimed)
 }
 
 /// `POST /v1/tasks/{task}/heartbeat`.
@@ -83,10 +106,8 @@ pub(crate) async fn renew(
     let (RenewTask { token, lease }, _) = payload.read()?;
     let lease = lease.map(read_lease).transpose()?;
     check_queue(&app, &caller, task).await?;
-    let engine = &app.engine;
-    let renewed = engine
-        .renew_task(caller.namespace_id, task, token, lease)
-        .await?;
+    let hold = hold(&caller, task, token);
+    let renewed = app.engine.renew_task(hold, lease).await?;
     answer::ok(&RenewedTask {
         task,
         lease_until: renewed.lease_until,
@@ -161,12 +182,8 @@ pub(crate) async fn fail(
 async fn answer(app: App, caller: Caller, task: Named, token: i64, word: TaskAnswer) -> Answered {
     let task: EffectId = task.read(Code::TaskNotFound)?;
     check_queue(&app, &caller, task).await?;
-    let engine = app.engine.clone();
-    let written = tokio::spawn(async move {
-        engine
-            .answer_task(caller.namespace_id, task, token, word)
-            .await
-    });
+    let (engine, hold) = (app.engine.clone(), hold(&caller, task, token));
+    let written = tokio::spawn(async move { engine.answer_task(hold, word).await });
     let Ok(answered) = written.await else {
         return Err(ApiError::internal("an answer panicked"));
     };
@@ -222,6 +239,15 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, task: Named) ->
     let found = tasks::find(app.cell().of(task), caller.namespace_id, task).await?;
     let found = found.ok_or_else(|| ApiError::plain(Code::TaskNotFound))?;
     payloads::ok(&caller, view(found))
+}
+
+fn hold(caller: &Caller, task: EffectId, token: i64) -> TaskHold {
+    TaskHold {
+        namespace_id: caller.namespace_id,
+        task,
+        token,
+        caller: caller.id,
+    }
 }
 
 fn named(field: &str, name: String) -> Result<String, ApiError> {
@@ -290,9 +316,14 @@ impl From<TaskError> for ApiError {
                 let detail = format!("the task is {state}, and not held under this token{kept}");
                 Self::new(Code::TaskNotHeld, detail)
             }
-            TaskError::Answered { recorded } => {
+            TaskError::Answered {
+                recorded: Some(recorded),
+            } => {
                 let detail = format!("the recorded answer is {recorded}");
                 Self::new(Code::TaskAnswered, detail)
+            }
+            TaskError::Answered { recorded: None } => {
+                Self::new(Code::TaskAnswered, "another worker answered it")
             }
             TaskError::Withdrawn => Self::plain(Code::TaskWithdrawn),
             TaskError::Invalid(detail) => Self::new(Code::BodyInvalid, detail),

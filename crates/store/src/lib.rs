@@ -158,6 +158,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("named_effects", named_effects::NOTICES),
         ("named_effects", named_effects::OPERATOR),
         ("named_effects", named_effects::REPORTS),
+        ("named_effects", named_effects::NOTES),
         ("named_effects", named_effects::UPKEEP),
         ("named_effects", named_effects::VIEWS),
         ("named_effects", named_effects::LISTS),

@@ -23,23 +23,25 @@ use semel_model::id::digest;
 use semel_model::named_effect::OnDoubt;
 use semel_model::{
     EffectId, EffectName, Fingerprint, HolderId, NamedEffectId, NamedEffectState, RunId, SeededBug,
-    Span,
+    Span, TokenId,
 };
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::cell::{ReadError, SlotCell};
 
+mod begin_columns;
 mod holds;
 mod list;
 mod notices;
 mod operator;
+mod report;
 mod reports;
 mod upkeep;
 mod views;
 mod waiters;
 
+use begin_columns::BeginColumns;
 pub(crate) use holds::STATEMENTS as HOLDS;
 pub use holds::{HOLDS_MAX, OldHold, free_old_hold, list_old_holds};
 pub(crate) use list::STATEMENTS as LISTS;
@@ -50,10 +52,10 @@ pub use notices::{
 pub(crate) use notices::{NOTE, NoticeOrigin, Rows as NoticeRows, STATEMENTS as NOTICES};
 pub(crate) use operator::STATEMENTS as OPERATOR;
 pub use operator::{NamedSettlement, redo, settle};
+pub(crate) use report::STATEMENTS as NOTES;
+pub use report::{NamedReport, NamedResult, ReportedHold, Reporter};
 pub(crate) use reports::STATEMENTS as REPORTS;
-pub use reports::{
-    NamedReport, NamedResult, ReportedHold, Reporter, done, done_with, doubt, fail, free, heartbeat,
-};
+pub use reports::{done, done_with, doubt, fail, free, heartbeat};
 pub(crate) use upkeep::STATEMENTS as UPKEEP;
 pub use upkeep::{LapsedEffect, expire, lapse};
 pub(crate) use views::STATEMENTS as VIEWS;
@@ -72,11 +74,12 @@ const BEGIN: &str = "
     INSERT INTO named_effects AS n (
            id, namespace_id, scope, key, kind, destination, method, fingerprint, token, holder,
            holder_name, holder_run, holder_step, holder_item, holder_generation, on_doubt,
-           lease_ms, lease_until, heartbeat_at, begun_at, keep_ms)
+           lease_ms, lease_until, heartbeat_at, begun_at, keep_ms, holder_token)
     SELECT $1::uuid, $2::int4, $3::text, $4::bytea, $5::text, $6::text, $7::text, $8::uuid,
            (extract(epoch FROM p.now) * 1e6)::int8, $9::uuid,
            $10::text, $11::uuid, $12::text, $13::text, $14::int4, $15::text,
-           $16::int8, p.now + make_interval(secs => $16::int8 / 1e3), p.now, p.now, $17::int8
+           $16::int8, p.now + make_interval(secs => $16::int8 / 1e3), p.now, p.now, $17::int8,
+           $18::uuid
       FROM (SELECT moment() AS now) p
         ON CONFLICT (id) DO UPDATE
        SET state = 'pending',
@@ -96,8 +99,14 @@ const BEGIN: &str = "
                      AND (n.state = 'in_doubt' OR (n.state = 'pending' AND n.doubted)),
            fault = CASE WHEN n.holder = EXCLUDED.holder AND n.state IN ('pending', 'in_doubt')
                         THEN n.fault END,
+           former_holders = CASE
+               WHEN n.holder = EXCLUDED.holder OR n.holder_token IS NULL THEN n.former_holders
+               ELSE CASE WHEN jsonb_array_length(n.former_holders) < 8 THEN n.former_holders
+                         ELSE n.former_holders - 0 END
+                    || jsonb_build_array(jsonb_build_array(n.token, n.holder_token)) END,
            kind = EXCLUDED.kind, destination = EXCLUDED.destination, method = EXCLUDED.method,
            holder = EXCLUDED.holder, holder_name = EXCLUDED.holder_name,
+           holder_token = EXCLUDED.holder_token,
            holder_run = EXCLUDED.holder_run, holder_step = EXCLUDED.holder_step,
            holder_item = EXCLUDED.holder_item, holder_generation = EXCLUDED.holder_generation,
            on_doubt = EXCLUDED.on_doubt, lease_ms = EXCLUDED.lease_ms,
@@ -156,6 +165,8 @@ pub enum NamedHolder {
     Script {
         /// What the process calls itself, made anew by each: it recognises its own hold.
         nonce: HolderId,
+        /// The API token that it uses: nobody else reports on its hold.
+        caller: TokenId,
         /// Host and process, for people.
         name: String,
         /// How long it may be silent.
@@ -183,7 +194,10 @@ impl NamedHolder {
                 ];
                 Uuid::from_bytes(digest("semel.named.holder.1", &parts))
             }
-            Self::Script { nonce, .. } => *nonce.as_uuid(),
+            Self::Script { nonce, caller, .. } => {
+                let parts: [&[u8]; 2] = [nonce.as_uuid().as_bytes(), caller.as_uuid().as_bytes()];
+                Uuid::from_bytes(digest("semel.named.script.1", &parts))
+            }
         }
     }
 }
@@ -305,89 +319,4 @@ fn read_hold(id: NamedEffectId, row: &Row) -> NamedHold {
         generation,
         lease_until: row.get(2),
     }
-}
-
-/// The columns of a begin that its request has in another form.
-struct BeginColumns<'a> {
-    scope: String,
-    key: &'a [u8],
-    holder: Uuid,
-    name: Option<&'a str>,
-    run: Option<Uuid>,
-    step: Option<&'a str>,
-    item: Option<&'a str>,
-    generation: Option<i32>,
-    on_doubt: Option<&'static str>,
-    lease_ms: Option<i64>,
-    keep_ms: i64,
-}
-
-impl<'a> BeginColumns<'a> {
-    fn of(asked: &'a NamedBegin) -> Self {
-        let columns = Self {
-            scope: asked.name.scope().to_string(),
-            key: asked.name.key().as_bytes(),
-            holder: asked.holder.identity(),
-            name: None,
-            run: None,
-            step: None,
-            item: None,
-            generation: None,
-            on_doubt: None,
-            lease_ms: None,
-            keep_ms: millis(asked.keep),
-        };
-        match &asked.holder {
-            NamedHolder::Run {
-                run,
-                step,
-                item,
-                generation,
-            } => Self {
-                run: Some(*run.as_uuid()),
-                step: Some(step),
-                item: Some(item),
-                generation: Some(i32::try_from(*generation).unwrap_or(i32::MAX)),
-                ..columns
-            },
-            NamedHolder::Script {
-                name,
-                lease,
-                on_doubt,
-                ..
-            } => Self {
-                name: Some(name),
-                on_doubt: Some(on_doubt.as_str()),
-                lease_ms: Some(millis(*lease)),
-                ..columns
-            },
-        }
-    }
-
-    fn values(&'a self, asked: &'a NamedBegin) -> [&'a (dyn ToSql + Sync); 17] {
-        [
-            asked.id.as_uuid(),
-            &asked.namespace_id,
-            &self.scope,
-            &self.key,
-            &asked.action.kind,
-            &asked.action.destination,
-            &asked.action.method,
-            asked.fingerprint.as_uuid(),
-            &self.holder,
-            &self.name,
-            &self.run,
-            &self.step,
-            &self.item,
-            &self.generation,
-            &self.on_doubt,
-            &self.lease_ms,
-            &self.keep_ms,
-        ]
-    }
-}
-
-/// At least one: nothing is held or remembered for no time at all.
-fn millis(span: Span) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX).max(1)
 }

@@ -1,7 +1,9 @@
 //! The `tasks` table: work that programs outside take, and what they answered.
 //!
 //! The run opens a task with its own transition and withdraws it the same way. A worker claims,
-//! renews and answers it; an answer also wakes the run, in the same commit. Locks on `queue` come
+//! renews and answers it; an answer also wakes the run, in the same commit. Only the API token that
+//! made a claim renews and answers under it: tokens of claims are small numbers, and identities of
+//! tasks can be computed, so neither says who asks. Locks on `queue` come
 //! before locks on `tasks`; a claim takes locks on `tasks` alone and waits for none.
 //!
 //! Statements that name tasks write `state IS NOT DISTINCT FROM`, which fits no index: PostgreSQL
@@ -11,7 +13,7 @@
 
 use jiff::Timestamp;
 use semel_model::task::TaskState;
-use semel_model::{EffectId, RunId, Span};
+use semel_model::{EffectId, RunId, SeededBug, Span, TokenId};
 use serde_json::Value;
 use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql};
@@ -88,6 +90,7 @@ const CLAIM: &str = concat!(
            FOR UPDATE SKIP LOCKED)
     UPDATE tasks t
        SET state = 'held', token = t.token + 1, worker = $4, claim_id = $5,
+           claimed_by = (t.claimed_by || $7::uuid)[greatest(cardinality(t.claimed_by) - 14, 1):],
            lease_until = ",
     lease_end!("$6"),
     "
@@ -102,7 +105,8 @@ const CLAIMED: &str = "
     SELECT t.id, t.run_id, t.queue, t.step, t.attempt, t.token, t.lease_until, t.until,
            t.input::text, coalesce($3, t.lease_ms)
       FROM tasks t
-     WHERE t.claim_id = $2 AND t.state = 'held' AND t.namespace_id = $1 AND t.queue = $4";
+     WHERE t.claim_id = $2 AND t.state = 'held' AND t.namespace_id = $1 AND t.queue = $4
+       AND t.claimed_by[cardinality(t.claimed_by)] = $5";
 
 const RENEW: &str = concat!(
     "/* commits alone: task renew */
@@ -111,7 +115,7 @@ const RENEW: &str = concat!(
     lease_end!("$4"),
     "
      WHERE t.id = $2 AND t.namespace_id = $1 AND t.state IS NOT DISTINCT FROM 'held'
-       AND t.token = $3
+       AND t.token = $3 AND t.claimed_by[cardinality(t.claimed_by)] = $5
  RETURNING t.lease_until, coalesce((SELECT q.cancel FROM queue q WHERE q.run_id = t.run_id), true)"
 );
 
@@ -175,6 +179,8 @@ const LOSE_MAX: i64 = 1_000;
 pub struct TaskClaim {
     /// Whose tasks.
     pub namespace_id: i32,
+    /// The API token that asks: nobody else renews and answers what it claims.
+    pub caller: TokenId,
     /// The queue.
     pub queue: String,
     /// How many at the most.
@@ -217,20 +223,27 @@ pub async fn claim(cell: EveryCell<'_>, claim: &TaskClaim) -> Result<Vec<Claimed
     let client = cell.reader().await?;
     let lease = lease_ms(claim.lease);
     if let Some(name) = &claim.name {
-        let values: [&(dyn ToSql + Sync); 4] = [&claim.namespace_id, name, &lease, &claim.queue];
+        let values: [&(dyn ToSql + Sync); 5] = [
+            &claim.namespace_id,
+            name,
+            &lease,
+            &claim.queue,
+            claim.caller.as_uuid(),
+        ];
         let rows = client.query(CLAIMED, &values).await?;
         if !rows.is_empty() {
             return Ok(rows.iter().map(read_claimed).collect());
         }
     }
     let most = i64::from(claim.most.clamp(1, CLAIM_MAX));
-    let values: [&(dyn ToSql + Sync); 6] = [
+    let values: [&(dyn ToSql + Sync); 7] = [
         &claim.namespace_id,
         &claim.queue,
         &most,
         &claim.worker,
         &claim.name,
         &lease,
+        claim.caller.as_uuid(),
     ];
     let statement = client.prepare_cached(CLAIM).await?;
     let rows = client.query(&statement, &values).await?;
@@ -257,6 +270,19 @@ fn read_claimed(row: &Row) -> ClaimedTask {
     }
 }
 
+/// What a worker says about a claim of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct TaskHold {
+    /// Whose task.
+    pub namespace_id: i32,
+    /// The task.
+    pub task: EffectId,
+    /// The token of the claim.
+    pub token: i64,
+    /// The API token that says it.
+    pub caller: TokenId,
+}
+
 /// A lease that was renewed.
 #[derive(Clone, Copy, Debug)]
 pub struct Renewed {
@@ -269,15 +295,21 @@ pub struct Renewed {
 /// Renews the lease of the latest claim; nothing where it is another's or over.
 pub async fn renew(
     cell: SlotCell<'_>,
-    namespace_id: i32,
-    task: EffectId,
-    token: i64,
+    hold: &TaskHold,
     lease: Option<Span>,
 ) -> Result<Option<Renewed>, ReadError> {
     let lease = lease_ms(lease);
     let client = cell.reader().await?;
-    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, task.as_uuid(), &token, &lease];
-    let row = client.query_opt(RENEW, &values).await?;
+    let values: [&(dyn ToSql + Sync); 5] = [
+        &hold.namespace_id,
+        hold.task.as_uuid(),
+        &hold.token,
+        &lease,
+        hold.caller.as_uuid(),
+    ];
+    let right = "AND t.claimed_by[cardinality(t.claimed_by)] = $5";
+    let text = SeededBug::TaskCallerIgnored.in_text(RENEW, right, "AND $5::uuid IS NOT NULL");
+    let row = client.query_opt(text, &values).await?;
     Ok(row.map(|row| Renewed {
         lease_until: row.get(0),
         cancel: row.get(1),

@@ -219,8 +219,8 @@ pub struct OnceEffect {
     pub effect_key: EffectId,
     /// How many intents the name had before.
     pub generation: u32,
-    /// The token of its latest holder, where that is a process: nothing but the run itself reports on
-    /// the hold of a run.
+    /// The token of its latest holder, where that is a process, for who may settle or redo it: nothing
+    /// but the holder itself reports under it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<i64>,
     /// Its latest holder: host and process of a script.

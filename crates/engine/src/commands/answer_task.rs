@@ -3,7 +3,8 @@
 //! A task is an effect whose intent is committed before a worker can claim it. A worker answers
 //! under the token of its claim, which is one conditional write that also wakes the run. An answer
 //! under an older token changes nothing: that the work was done is recorded as a late response,
-//! which may turn a doubt into done.
+//! which may turn a doubt into done. Only the API token that made a claim answers under it, in time
+//! or late, and sees the answer that it gave.
 
 use std::sync::Arc;
 
@@ -16,17 +17,14 @@ use semel_steps::failpoint::failpoint;
 use semel_store::ReadError;
 use semel_store::late_responses::{self, LateResponse};
 use semel_store::tasks::{
-    self, ClaimedTask, Renewed, SubmittedAnswer, TaskAnswerResult, TaskClaim,
+    self, ClaimedTask, Renewed, SubmittedAnswer, TaskAnswerResult, TaskClaim, TaskHold,
 };
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use crate::runtime::Runtime;
 use crate::unavailable::unavailable_from_store;
-
-/// How often a claim that waits for work looks for tasks that another server's runs opened.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The most characters of what a worker says about a failure.
 const MESSAGE_CHARS_MAX: usize = 2_000;
@@ -71,7 +69,7 @@ pub enum TaskError {
     /// There is no such task.
     #[error("there is no such task")]
     Unknown,
-    /// The claim is not the latest, or its lease is over.
+    /// The claim is not the latest or not the caller's, or its lease is over.
     #[error("the task is {state}, and not held under this token")]
     NotHeld {
         /// The state of the task.
@@ -82,8 +80,8 @@ pub enum TaskError {
     /// The task has another answer.
     #[error("the task was answered otherwise")]
     Answered {
-        /// The recorded answer.
-        recorded: Value,
+        /// The recorded answer, where the caller gave it.
+        recorded: Option<Value>,
     },
     /// The run no longer wants it.
     #[error("the task was withdrawn")]
@@ -129,23 +127,38 @@ impl Runtime {
         patience: Duration,
     ) -> Result<Vec<ClaimedTask>, ReadError> {
         let deadline = Instant::now() + patience;
+        let queue = self
+            .signals
+            .waiting_claims
+            .join(claim.namespace_id, &claim.queue);
         loop {
             // Before the read, so that a task that opens in between is not missed.
-            let opened = self.signals.task_opened.notified();
+            let opened = queue.opened.notified();
             tokio::pin!(opened);
             opened.as_mut().enable();
             let claimed = tasks::claim(self.cell.every(), claim).await?;
             if !claimed.is_empty() {
                 failpoint("claim.after", &claim.queue).await;
-            }
-            let now = Instant::now();
-            if !claimed.is_empty() || now >= deadline || self.shutdown.requested.is_cancelled() {
+                // One look found as many as one claim may have: there may be more for others.
+                if claimed.len() >= usize::from(claim.most.min(tasks::CLAIM_MAX)) {
+                    queue.opened.notify_one();
+                }
                 return Ok(claimed);
             }
-            let pause = deadline.min(now + LOOK_EVERY);
-            tokio::select! {
-                _ = timeout_at(pause, opened) => {}
-                () = self.shutdown.requested.cancelled() => {}
+            loop {
+                if Instant::now() >= deadline || self.shutdown.requested.is_cancelled() {
+                    return Ok(claimed);
+                }
+                tokio::select! {
+                    () = opened.as_mut() => break,
+                    () = sleep_until(deadline.min(queue.next_look())) => {}
+                    () = self.shutdown.requested.cancelled() => {}
+                }
+                // Tasks that another server's runs opened are looked for by one claim for all.
+                let now = Instant::now();
+                if now >= deadline || queue.take_look(now) {
+                    break;
+                }
             }
         }
     }
@@ -153,17 +166,14 @@ impl Runtime {
     /// Renews a worker's lease.
     pub async fn renew_task(
         self: &Arc<Self>,
-        namespace_id: i32,
-        task: EffectId,
-        token: i64,
+        hold: TaskHold,
         lease: Option<Span>,
     ) -> Result<Renewed, TaskError> {
-        let cell = &self.cell;
-        let renewed = tasks::renew(cell.of(task), namespace_id, task, token, lease);
-        if let Some(renewed) = renewed.await? {
+        let cell = self.cell.of(hold.task);
+        if let Some(renewed) = tasks::renew(cell, &hold, lease).await? {
             return Ok(renewed);
         }
-        let view = tasks::find(cell.of(task), namespace_id, task).await;
+        let view = tasks::find(cell, hold.namespace_id, hold.task).await;
         match view?.map(|view| view.state) {
             None => Err(TaskError::Unknown),
             Some(TaskState::Withdrawn) => Err(TaskError::Withdrawn),
@@ -174,19 +184,18 @@ impl Runtime {
     /// Records a worker's answer.
     pub async fn answer_task(
         self: &Arc<Self>,
-        namespace_id: i32,
-        task: EffectId,
-        token: i64,
+        hold: TaskHold,
         said: TaskAnswer,
     ) -> Result<TaskAnswered, TaskError> {
         let (state, body) = to_record(said)?;
-        let cell = &self.cell;
-        let run = tasks::find_run(cell.of(task), namespace_id, task).await;
+        let TaskHold { task, token, .. } = hold;
+        let run = tasks::find_run(self.cell.of(task), hold.namespace_id, task).await;
         let run = run?.ok_or(TaskError::Unknown)?;
         let answer = SubmittedAnswer {
             task,
             run,
             token,
+            caller: hold.caller,
             state,
             answer: body.to_string(),
         };
@@ -202,11 +211,18 @@ impl Runtime {
                 })
             }
             TaskAnswerResult::Unknown => Err(TaskError::Unknown),
+            // Who did not make this claim learns that it is not theirs, and nothing else.
+            TaskAnswerResult::Recorded {
+                state,
+                claimed: false,
+                ..
+            } => Err(TaskError::NotHeld { state, kept: false }),
             TaskAnswerResult::Recorded {
                 state: stands,
+                claimed: true,
+                answered,
                 answered_token,
                 answer,
-                token: latest,
                 ..
             } => {
                 let same = answer.as_ref() == Some(&body);
@@ -221,7 +237,7 @@ impl Runtime {
                     }),
                     (_, true, false) | (TaskState::Done, false, false) => {
                         Err(TaskError::Answered {
-                            recorded: answer.unwrap_or_default(),
+                            recorded: answer.filter(|_| answered),
                         })
                     }
                     (TaskState::Withdrawn, false, _) => Err(TaskError::Withdrawn),
@@ -230,10 +246,7 @@ impl Runtime {
                         false,
                         _,
                     ) => {
-                        // A token that was never given out is no worker's.
-                        let given = (1..=latest).contains(&token);
-                        let kept =
-                            given && self.record_late_response(run, task, token, &body).await?;
+                        let kept = self.record_late_response(run, task, token, &body).await?;
                         Err(TaskError::NotHeld {
                             state: stands,
                             kept,

@@ -12,7 +12,7 @@ use semel_model::named_effect::OnDoubt;
 use semel_model::storable::{NotAName, excerpt};
 use semel_model::{
     EffectId, EffectName, Fingerprint, HolderId, NamedEffectId, NamedEffectState, NamespaceName,
-    RunId, Span,
+    RunId, Span, TokenId,
 };
 use semel_steps::failpoint::failpoint;
 use semel_store::audit::{AuditEntry, ReasonError};
@@ -45,6 +45,8 @@ pub struct OnceSubject {
     pub namespace_id: i32,
     /// The namespace's name.
     pub namespace: NamespaceName,
+    /// The API token that the command came with.
+    pub caller: TokenId,
     /// Its name: of scope `shared` or `once/NAME`.
     pub name: EffectName,
 }
@@ -62,7 +64,7 @@ impl OnceSubject {
             namespace_id: self.namespace_id,
             id: self.id(),
             token,
-            by: Reporter::Script,
+            by: Reporter::Script(self.caller),
         }
     }
 }
@@ -126,7 +128,7 @@ pub enum OnceError {
         /// What is there.
         found: Box<NamedEffectView>,
     },
-    /// The token is not the latest, or its lease is over.
+    /// The token is not the latest or not the caller's, or its lease is over.
     #[error("the effect is {state}, and not held under this token")]
     NotHeld {
         /// The state of the effect.
@@ -196,6 +198,7 @@ impl Runtime {
             fingerprint,
             holder: NamedHolder::Script {
                 nonce: asked.holder,
+                caller: of.caller,
                 name: asked.holder_name,
                 lease: asked.lease,
                 on_doubt: asked.on_doubt,
@@ -233,8 +236,7 @@ impl Runtime {
         of: &OnceSubject,
         token: i64,
     ) -> Result<Timestamp, OnceError> {
-        let (id, cell) = (of.id(), &self.cell);
-        let beat = named_effects::heartbeat(cell.of(id), of.namespace_id, id, token).await?;
+        let beat = named_effects::heartbeat(self.cell.of(of.id()), of.hold(token)).await?;
         match beat {
             Some(until) => Ok(until),
             None => Err(refusal(&self.get_once(of).await?, not_held)),

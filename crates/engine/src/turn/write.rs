@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use semel_model::event::Event;
+use semel_model::request::StepRequest;
 use semel_model::run::RunState;
 use semel_store::journal::{LeaseChange, RecordChange, TransitionResult};
 use semel_store::queue;
@@ -12,6 +13,7 @@ use semel_store::wake_source::WakeSource;
 use semel_store::writer::WriteError;
 
 use super::{Turn, TurnError, pending_write, unsure};
+use crate::state::Current;
 use crate::{event, external_result};
 
 impl Turn {
@@ -55,7 +57,7 @@ impl Turn {
                     self.runtime.signals.emitted.notify_one();
                 }
                 if opens {
-                    self.runtime.signals.task_opened.notify_waiters();
+                    self.wake_a_claim();
                 }
                 self.learn(made)?;
                 self.after_commit(&lease, end);
@@ -75,6 +77,18 @@ impl Turn {
                 Err(TurnError::Unsure("a callback came first".to_owned()))
             }
             Err(error) => Err(unwritten(error)),
+        }
+    }
+
+    /// A claim that waits may have the task that this run opened, or opened again.
+    fn wake_a_claim(&self) {
+        let Current::Effect(pending) = &self.state.current else {
+            return;
+        };
+        if let StepRequest::Task(request) = &pending.request {
+            let namespace_id = self.release.namespace_id;
+            let waiting = &self.runtime.signals.waiting_claims;
+            waiting.wake_one(namespace_id, &request.queue);
         }
     }
 

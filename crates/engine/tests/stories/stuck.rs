@@ -339,7 +339,8 @@ async fn a_journal_that_grows_too_long_quarantines_its_run() -> Result<()> {
 #[tokio::test]
 async fn a_worker_s_fault_code_has_no_special_meaning() -> Result<()> {
     use semel_engine::commands::answer_task::TaskAnswer;
-    use semel_store::tasks::TaskClaim;
+    use semel_model::TokenId;
+    use semel_store::tasks::{TaskClaim, TaskHold};
 
     let world = World::start().await?;
     world
@@ -349,6 +350,7 @@ async fn a_worker_s_fault_code_has_no_special_meaning() -> Result<()> {
         let accepted = world.deliver(&json!({ "id": code }).to_string()).await?;
         let claim = TaskClaim {
             namespace_id: world.namespace_id,
+            caller: TokenId::from_uuid(uuid::Uuid::nil()),
             queue: "q".to_owned(),
             most: 1,
             worker: None,
@@ -366,10 +368,13 @@ async fn a_worker_s_fault_code_has_no_special_meaning() -> Result<()> {
             retryable: false,
             retry_after: None,
         };
-        world
-            .engine
-            .answer_task(world.namespace_id, task.task, task.token, said)
-            .await?;
+        let hold = TaskHold {
+            namespace_id: world.namespace_id,
+            task: task.task,
+            token: task.token,
+            caller: claim.caller,
+        };
+        world.engine.answer_task(hold, said).await?;
 
         let (state, why) = fault(&world, accepted.run).await?;
 

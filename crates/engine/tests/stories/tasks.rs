@@ -9,14 +9,14 @@ use semel_engine::commands::answer_task::{TaskAnswer, TaskError};
 use semel_model::Span;
 use semel_model::run::RunState;
 use semel_model::task;
-use semel_store::tasks::TaskClaim;
+use semel_store::tasks::{TaskClaim, TaskHold};
 use semel_store::{clock, effects, tasks};
 use serde_json::{Value, json};
 
 mod hands;
 mod paused;
 
-use hands::{answer, claim, done, end, failed, lose, take, until, world_with};
+use hands::{answer, claim, done, end, failed, hold, lose, take, until, world_with};
 
 use crate::world::{World, soon};
 
@@ -58,7 +58,7 @@ async fn a_worker_s_result_is_the_step_s() -> Result<()> {
     assert!(!first.replayed && again.replayed);
     match contrary {
         Err(TaskError::Answered { recorded }) => {
-            assert_eq!(recorded, json!({"result": {"width": 7}}));
+            assert_eq!(recorded, Some(json!({"result": {"width": 7}})));
         }
         other => anyhow::bail!("a contrary answer was taken: {other:?}"),
     }
@@ -213,8 +213,8 @@ async fn a_heartbeat_keeps_a_task_and_its_token_must_be_the_latest() -> Result<(
     let world = world_with("guard: key").await?;
     world.deliver(r#"{"id":"1"}"#).await?;
     let task = take(&world).await?;
-    let id = world.namespace_id;
-    let renew = |token| world.engine.renew_task(id, task.task, token, None);
+    let own = hold(&world, &task);
+    let renew = |token| world.engine.renew_task(TaskHold { token, ..own }, None);
 
     clock::move_ahead(world.engine.cell(), Duration::from_secs(20)).await?;
     let renewed = renew(task.token).await?;
@@ -258,10 +258,7 @@ async fn a_cancelled_run_withdraws_open_tasks_and_notifies_workers_of_held_ones(
     let task = take(&world).await?;
     world.engine.cancel(id, held.run, "over", "test").await?;
     let told = soon(async || {
-        let renewed = world
-            .engine
-            .renew_task(id, task.task, task.token, None)
-            .await?;
+        let renewed = world.engine.renew_task(hold(&world, &task), None).await?;
         Ok(renewed.cancel.then_some(renewed))
     })
     .await;

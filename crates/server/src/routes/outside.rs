@@ -30,6 +30,7 @@ fn working() -> Routes {
         .keyed()
         .takes::<ClaimTasks>()
         .ok::<ClaimedTasks>()
+        .fails(&[Code::TooManyRequests])
         .get("/tasks/{task}", Read, tasks::show)
         .op("get_task", "Show a task.")
         .ok::<Task>()

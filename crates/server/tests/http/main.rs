@@ -17,6 +17,7 @@ mod doubts;
 mod find;
 mod held;
 mod held_again;
+mod holders;
 mod hooks;
 mod jobs;
 mod key_audit;

@@ -11,7 +11,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::reports::{NamedReport, freed};
+use super::report::NamedReport;
+use super::reports::freed;
 use super::upkeep::ABSENT_SECS;
 use super::waiters::{self, Waking};
 use crate::cell::{EveryCell, ReadError, SlotCell};

@@ -19,7 +19,7 @@ macro_rules! without_results {
            n.holder_name, n.holder_run, n.holder_step, n.holder_item, n.holder_generation,
            n.on_doubt, n.lease_ms, n.lease_until, n.heartbeat_at, n.begun_at,
            n.settled_at, n.settled_by, n.expires_at, NULL::json, n.external_id, n.fault, n.note,
-           n.keep_ms, n.status, n.holder
+           n.keep_ms, n.status, n.holder, n.holder_token
       FROM ",
             $rows
         )

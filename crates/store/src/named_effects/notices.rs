@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql};
 use uuid::Uuid;
 
-use super::reports::{NamedReport, NamedResult, ReportedHold, Reporter};
+use super::report::{NamedReport, NamedResult, ReportedHold, Reporter};
 use super::{NamedHolder, reports};
 use crate::cell::{Cell, ReadError, SlotCell};
 

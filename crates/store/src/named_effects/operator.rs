@@ -7,7 +7,7 @@ use semel_model::{NamedEffectId, NamedEffectState};
 use serde_json::{Value, json};
 use tokio_postgres::types::{Json, ToSql};
 
-use super::reports::{NamedReport, NamedResult};
+use super::report::{NamedReport, NamedResult};
 use super::views;
 use super::waiters::{self, Waking};
 use crate::audit::{self, AuditEntry};

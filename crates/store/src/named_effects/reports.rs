@@ -4,26 +4,27 @@
 //! a doubt into done, also one that an operator settled as *did not happen*, and is a note beside
 //! a newer holder.
 //!
-//! A process reports on holds of processes, a run on holds of runs: a process that learns the token of
-//! a run can do nothing with it.
+//! A process reports on what was begun with its own API token, a run on holds of runs. The token of a hold
+//! orders holds and is no secret: who learns that of another process, or of a run, can do nothing with
+//! it, and leaves no note.
 
-use deadpool_postgres::Transaction;
 use jiff::Timestamp;
-use semel_model::storable::excerpt;
 use semel_model::{NamedEffectId, NamedEffectState, SeededBug};
 use serde_json::Value;
 use tokio_postgres::types::{Json, ToSql};
 
+use super::report::{NamedReport, NamedResult, Report, ReportedHold, Reporter, of_anybody};
 use super::upkeep::ABSENT_SECS;
-use super::waiters::{self, NamedEffectWaiter, Waking};
-use super::{HolderView, NamedEffectView, NamedHolder, views};
+use super::waiters::Waking;
+use super::{NamedEffectView, NamedHolder};
 use crate::cell::{ReadError, SlotCell};
 
 const HEARTBEAT: &str = "/* commits alone: named effect heartbeat */
     UPDATE named_effects n
        SET heartbeat_at = p.now, lease_until = p.now + make_interval(secs => n.lease_ms / 1e3)
       FROM (SELECT moment() AS now) p
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.lease_until > p.now
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3
+       AND n.holder_token IS NOT DISTINCT FROM $4 AND n.lease_until > p.now
  RETURNING n.lease_until";
 
 const DONE: &str = "
@@ -33,7 +34,7 @@ const DONE: &str = "
            settled_by = NULL, lease_until = NULL,
            expires_at = p.now + make_interval(secs => n.keep_ms / 1e3)
       FROM (SELECT moment() AS now) p
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND (n.holder_run IS NOT NULL) = $4
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.holder_token IS NOT DISTINCT FROM $4
        AND (n.state IN ('pending', 'in_doubt')
             OR (n.state = 'failed' AND n.settled_by IS NOT NULL AND n.expires_at > p.now))";
 
@@ -43,14 +44,14 @@ const FAIL: &str = "
        SET state = 'failed', fault = $5, settled_at = p.now, settled_by = NULL, lease_until = NULL,
            expires_at = p.now + make_interval(secs => n.keep_ms / 1e3)
       FROM (SELECT moment() AS now) p
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND (n.holder_run IS NOT NULL) = $4
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.holder_token IS NOT DISTINCT FROM $4
        AND ((n.state = 'pending' AND (n.lease_until IS NULL OR n.lease_until > p.now))
             OR (n.state = 'in_doubt' AND n.holder_run IS NOT NULL))";
 
 const DOUBT: &str = "
     UPDATE named_effects n
        SET state = 'in_doubt', fault = $5, lease_until = NULL
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND (n.holder_run IS NOT NULL) = $4
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.holder_token IS NOT DISTINCT FROM $4
        AND n.state = 'pending'";
 
 /// Ends a hold under which nothing was sent: the generation stays, for the same request, and what was
@@ -78,7 +79,7 @@ pub(super) use freed;
 
 const FREE: &str = freed!(
     "$5",
-    "n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND (n.holder_run IS NOT NULL) = $4
+    "n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.holder_token IS NOT DISTINCT FROM $4
        AND (n.lease_until IS NULL OR n.lease_until > p.now)"
 );
 
@@ -95,84 +96,30 @@ const UNDONE: &str = "
        SET state = 'absent', generation = n.generation + 1, fingerprint = NULL, settled_at = NULL,
            settled_by = NULL, result = NULL, external_id = NULL, status = NULL, fault = NULL,
            note = NULL, expires_at = 'infinity'
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND (n.holder_run IS NOT NULL) = $4
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.holder_token IS NOT DISTINCT FROM $4
        AND n.state = 'done'";
 
 /// An operator corrected what the run has to show for it.
 const AMEND: &str = "
     UPDATE named_effects n
        SET result = $5, external_id = coalesce($6, n.external_id)
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND (n.holder_run IS NOT NULL) = $4
+     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.holder_token IS NOT DISTINCT FROM $4
        AND n.state = 'done'";
 
-/// A token that was never given out is no holder's.
-const NOTE: &str = "
-    UPDATE named_effects n
-       SET note = $4
-     WHERE n.id = $1 AND n.namespace_id = $2 AND n.token >= $3
-       AND n.state IN ('pending', 'in_doubt', 'failed')";
+pub(crate) const STATEMENTS: &[&str] =
+    &[HEARTBEAT, DONE, FAIL, DOUBT, FREE, RELEASE, UNDONE, AMEND];
 
-pub(crate) const STATEMENTS: &[&str] = &[
-    HEARTBEAT, DONE, FAIL, DOUBT, FREE, RELEASE, UNDONE, AMEND, NOTE,
-];
-
-/// The most characters of a note.
-const NOTE_CHARS_MAX: usize = 2_000;
-
-/// What a holder has to show for a done effect.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NamedResult {
-    /// Its result.
-    pub result: Option<Value>,
-    /// What the destination calls the thing that it made.
-    pub external_id: Option<String>,
-}
-
-/// What reports: each on its own kind of hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reporter {
-    /// A process outside.
-    Script,
-    /// A run.
-    Run,
-}
-
-/// The hold that a report is about.
-#[derive(Clone, Copy, Debug)]
-pub struct ReportedHold {
-    /// The namespace that owns the effect.
-    pub namespace_id: i32,
-    /// The effect.
-    pub id: NamedEffectId,
-    /// The token of the hold.
-    pub token: i64,
-    /// What reports.
-    pub by: Reporter,
-}
-
-/// What a report of a holder, or an operator's settlement, came to.
-#[derive(Clone, Debug)]
-pub enum NamedReport {
-    /// It is recorded. Wake these runs, then say so with [`woken`](super::woken).
-    Recorded(Vec<NamedEffectWaiter>),
-    /// The same was recorded before. Its waiters may still be asleep.
-    Repeated(Vec<NamedEffectWaiter>),
-    /// It changes nothing: this is what stands.
-    Late(Box<NamedEffectView>),
-    /// There is no such effect.
-    Unknown,
-}
-
-/// Renews the lease of a script. Nothing where its token is not the latest, or its lease is over.
+/// Renews the lease of a script. Nothing where the hold is not its own, not the latest, or its lease is
+/// over.
 pub async fn heartbeat(
     cell: SlotCell<'_>,
-    namespace_id: i32,
-    id: NamedEffectId,
-    token: i64,
+    hold: ReportedHold,
 ) -> Result<Option<Timestamp>, ReadError> {
     let client = cell.reader().await?;
-    let values: [&(dyn ToSql + Sync); 3] = [id.as_uuid(), &namespace_id, &token];
-    let row = client.query_opt(HEARTBEAT, &values).await?;
+    let caller = hold.by.token();
+    let values: [&(dyn ToSql + Sync); 4] =
+        [hold.id.as_uuid(), &hold.namespace_id, &hold.token, &caller];
+    let row = client.query_opt(of_anybody(HEARTBEAT), &values).await?;
     Ok(row.map(|row| row.get(0)))
 }
 
@@ -313,81 +260,4 @@ fn is_done_with(view: &NamedEffectView, happened: &NamedResult) -> bool {
 fn late_done(token: i64, happened: &NamedResult) -> String {
     let external = happened.external_id.as_deref().unwrap_or("none");
     format!("a former holder reported that it is done (token {token}, external id {external})")
-}
-
-/// A report on its way in.
-struct Report<'a> {
-    hold: ReportedHold,
-    /// Whether what stands under its token is what it says.
-    same: &'a (dyn Fn(&NamedEffectView) -> bool + Sync),
-    /// What is noted where it comes too late; nothing where it is empty.
-    late: String,
-    /// Which waiters it is of interest to.
-    waking: Waking,
-}
-
-impl Report<'_> {
-    /// Writes it: the values are those after the four that say which hold.
-    async fn write(
-        &self,
-        cell: SlotCell<'_>,
-        text: &'static str,
-        more: &[&(dyn ToSql + Sync)],
-    ) -> Result<NamedReport, ReadError> {
-        let hold = &self.hold;
-        let by_run = hold.by == Reporter::Run;
-        let mut values: Vec<&(dyn ToSql + Sync)> =
-            vec![hold.id.as_uuid(), &hold.namespace_id, &hold.token, &by_run];
-        values.extend_from_slice(more);
-        let bug = SeededBug::NameTokenNotCompared;
-        let text = bug.in_text(text, "n.token = $3", "n.token >= $3");
-        self.execute(cell, text, &values).await
-    }
-
-    async fn execute(
-        &self,
-        cell: SlotCell<'_>,
-        text: &'static str,
-        values: &[&(dyn ToSql + Sync)],
-    ) -> Result<NamedReport, ReadError> {
-        let mut client = cell.reader().await?;
-        let tx = client.transaction().await?;
-        let recorded = tx.execute(text, values).await? > 0;
-        let report = match recorded {
-            true => NamedReport::Recorded(self.waiters(&tx).await?),
-            false => self.explain(&tx).await?,
-        };
-        tx.commit().await?;
-        Ok(report)
-    }
-
-    async fn waiters(&self, tx: &Transaction<'_>) -> Result<Vec<NamedEffectWaiter>, ReadError> {
-        waiters::of_effect(tx, self.hold.id, self.waking).await
-    }
-
-    async fn explain(&self, tx: &Transaction<'_>) -> Result<NamedReport, ReadError> {
-        let hold = &self.hold;
-        let Some(view) = views::read(tx, hold.namespace_id, hold.id).await? else {
-            return Ok(NamedReport::Unknown);
-        };
-        let latest = view.token == hold.token;
-        let stolen = latest && reporter_of(&view) != hold.by;
-        if latest && !stolen && (self.same)(&view) {
-            return Ok(NamedReport::Repeated(self.waiters(tx).await?));
-        }
-        if !self.late.is_empty() && !stolen {
-            let note = excerpt(&self.late, NOTE_CHARS_MAX);
-            let values: [&(dyn ToSql + Sync); 4] =
-                [hold.id.as_uuid(), &hold.namespace_id, &hold.token, &note];
-            tx.execute(NOTE, &values).await?;
-        }
-        Ok(NamedReport::Late(Box::new(view)))
-    }
-}
-
-const fn reporter_of(view: &NamedEffectView) -> Reporter {
-    match &view.holder {
-        HolderView::Run { .. } => Reporter::Run,
-        HolderView::Script { .. } => Reporter::Script,
-    }
 }

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use semel_model::named_effect::OnDoubt;
 use semel_model::{
     EffectId, EffectName, EffectScope, Fingerprint, NamedEffectId, NamedEffectState, RunId, Span,
+    TokenId,
 };
 use serde_json::Value;
 use tokio_postgres::Row;
@@ -25,7 +26,7 @@ const READ: &str = "
            n.holder_name, n.holder_run, n.holder_step, n.holder_item, n.holder_generation,
            n.on_doubt, n.lease_ms, n.lease_until, n.heartbeat_at, n.begun_at,
            n.settled_at, n.settled_by, n.expires_at, n.result, n.external_id, n.fault, n.note,
-           n.keep_ms, n.status, n.holder
+           n.keep_ms, n.status, n.holder, n.holder_token
       FROM named_effects n
      WHERE n.id BETWEEN $1 AND $2 AND n.namespace_id = $3
      ORDER BY n.id
@@ -51,6 +52,8 @@ pub enum HolderView {
     Script {
         /// Host and process.
         name: String,
+        /// The API token that it uses.
+        caller: TokenId,
         /// How long it may be silent.
         lease: Span,
         /// What it agreed to if it is lost.
@@ -227,6 +230,7 @@ fn read_holder(row: &Row) -> HolderView {
         .and_then(|it| it.parse().ok());
     HolderView::Script {
         name: row.get::<_, Option<String>>(10).unwrap_or_default(),
+        caller: TokenId::from_uuid(row.get::<_, Option<Uuid>>(30).unwrap_or_default()),
         lease: Span::from_millis(
             row.get::<_, Option<i64>>(16)
                 .unwrap_or_default()

@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use semel_model::named_effect::OnDoubt;
 use semel_model::{
     EffectId, EffectName, EffectScope, Fingerprint, HolderId, NamedEffectId, NamedEffectState,
-    RunId, Span,
+    RunId, Span, TokenId,
 };
 use semel_store::audit::AuditEntry;
 use semel_store::named_effects::{
@@ -36,10 +36,16 @@ fn script(number: u128) -> NamedHolder {
 fn agreeing(number: u128, on_doubt: OnDoubt) -> NamedHolder {
     NamedHolder::Script {
         nonce: HolderId::from_uuid(Uuid::from_u128(number)),
+        caller: caller(),
         name: format!("host:{number}"),
         lease: LEASE,
         on_doubt,
     }
+}
+
+/// The API token of all processes here.
+fn caller() -> TokenId {
+    TokenId::from_uuid(Uuid::from_u128(77))
 }
 
 fn run(number: u128) -> NamedHolder {
@@ -126,7 +132,7 @@ impl<'a> Name<'a> {
         let found = named_effects::find(self.cell(), NAMESPACE, self.id).await?;
         let by = match found.map(|view| view.holder) {
             Some(HolderView::Run { .. }) => Reporter::Run,
-            Some(HolderView::Script { .. }) | None => Reporter::Script,
+            Some(HolderView::Script { .. }) | None => Reporter::Script(caller()),
         };
         Ok(self.hold(token, by))
     }
@@ -259,7 +265,8 @@ async fn a_lost_lease_is_a_doubt_that_only_a_report_of_done_or_an_operator_ends(
     for lapsed in [0, 1] {
         let begun = name.begin(script(2), "a").await?;
         assert!(matches!(begun, NamedBegun::InDoubt(_)), "{begun:?}");
-        let beat = named_effects::heartbeat(name.cell(), NAMESPACE, name.id, hold.token).await?;
+        let own = name.hold(hold.token, Reporter::Script(caller()));
+        let beat = named_effects::heartbeat(name.cell(), own).await?;
         assert_eq!(beat, None);
         assert!(matches!(name.fail(hold.token).await?, NamedReport::Late(_)));
         let over = named_effects::lapse(world.cell.every()).await?;

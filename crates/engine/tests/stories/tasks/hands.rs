@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_engine::commands::answer_task::{TaskAnswer, TaskError};
-use semel_model::{RunId, task};
+use semel_model::{RunId, TokenId, task};
 use semel_store::runs::RunSnapshot;
-use semel_store::tasks::{ClaimedTask, TaskClaim};
+use semel_store::tasks::{ClaimedTask, TaskClaim, TaskHold};
 use semel_store::{clock, tasks};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::world::{World, soon};
 
@@ -21,9 +22,15 @@ pub(super) async fn world_with(guard: &str) -> Result<World> {
     Ok(world)
 }
 
+/// The API token of a worker.
+pub(super) fn worker(number: u128) -> TokenId {
+    TokenId::from_uuid(Uuid::from_u128(number))
+}
+
 pub(super) fn claim(world: &World) -> TaskClaim {
     TaskClaim {
         namespace_id: world.namespace_id,
+        caller: worker(1),
         queue: "images".to_owned(),
         most: 10,
         worker: Some("test".to_owned()),
@@ -44,11 +51,17 @@ pub(super) async fn answer(
     task: &ClaimedTask,
     said: TaskAnswer,
 ) -> Result<semel_engine::commands::answer_task::TaskAnswered, TaskError> {
-    let id = world.namespace_id;
-    world
-        .engine
-        .answer_task(id, task.task, task.token, said)
-        .await
+    world.engine.answer_task(hold(world, task), said).await
+}
+
+/// What the worker of [`claim`] says about a claim.
+pub(super) fn hold(world: &World, task: &ClaimedTask) -> TaskHold {
+    TaskHold {
+        namespace_id: world.namespace_id,
+        task: task.task,
+        token: task.token,
+        caller: worker(1),
+    }
 }
 
 pub(super) async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {

@@ -9,7 +9,7 @@ use semel_store::clock;
 use semel_store::pauses::PauseKind;
 use serde_json::json;
 
-use super::hands::{answer, done, end, take, world_with};
+use super::hands::{answer, done, end, hold, take, world_with};
 
 /// Its flow was paused meanwhile: the run moves its time when it wakes up, and its worker is not lost.
 #[tokio::test]
@@ -22,10 +22,8 @@ async fn a_task_s_time_stands_still_while_its_flow_is_paused() -> Result<()> {
     let cell = world.engine.cell();
     for _ in 0..5 {
         let lease = Some(Span::from_secs(3_600));
-        let renewed = world
-            .engine
-            .renew_task(world.namespace_id, task.task, task.token, lease)
-            .await?;
+        let own = hold(&world, &task);
+        let renewed = world.engine.renew_task(own, lease).await?;
         ensure!(
             Some(renewed.lease_until) > task.until,
             "no longer than that"

@@ -5,7 +5,7 @@ use semel_model::NamedEffectState;
 use semel_store::named_effects::{self, NamedBegun, NamedReport, Reporter};
 use serde_json::json;
 
-use super::{NAMESPACE, Name, done, run, script};
+use super::{NAMESPACE, Name, caller, done, run, script};
 use crate::world::World;
 
 #[tokio::test]
@@ -13,7 +13,8 @@ async fn a_process_that_learns_the_token_of_a_run_can_report_nothing_under_it() 
     let world = World::start().await?;
     let name = Name::new(&world, "charge:o-1")?;
     let token = name.first(run(1), "a").await?.token;
-    let (stolen, fault) = (name.hold(token, Reporter::Script), json!({ "code": "no" }));
+    let by = Reporter::Script(caller());
+    let (stolen, fault) = (name.hold(token, by), json!({ "code": "no" }));
     let own = name.hold(token, Reporter::Run);
 
     for state in [NamedEffectState::Pending, NamedEffectState::InDoubt] {

@@ -2,9 +2,11 @@
 
 use anyhow::Result;
 use semel_model::named_effect::OnDoubt;
-use semel_store::named_effects::{self, NamedBegun, NamedHolder, NamedReport, NamedSettlement};
+use semel_store::named_effects::{
+    self, NamedBegun, NamedHolder, NamedReport, NamedSettlement, Reporter,
+};
 
-use super::{LEASE, NAMESPACE, Name, act, agreeing, done, run, script};
+use super::{LEASE, NAMESPACE, Name, act, agreeing, caller, done, run, script};
 use crate::world::World;
 
 /// How many names are played, each with a seed of its own.
@@ -224,7 +226,8 @@ impl Game<'_> {
 
     async fn heartbeat(&mut self) -> Result<()> {
         let (token, name) = (self.token(), &self.name);
-        let beat = named_effects::heartbeat(name.cell(), NAMESPACE, name.id, token).await?;
+        let own = name.hold(token, Reporter::Script(caller()));
+        let beat = named_effects::heartbeat(name.cell(), own).await?;
         let model = &mut self.model;
         let valid = token == model.token && model.lease_until.is_some();
         assert_eq!(beat.is_some(), valid, "{model:?}");

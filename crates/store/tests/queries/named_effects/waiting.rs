@@ -9,7 +9,7 @@ use semel_store::named_effects::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAMESPACE, Name, run, script};
+use super::{NAMESPACE, Name, caller, run, script};
 use crate::world::{World, delivery};
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn a_result_of_any_shape_comes_back() -> Result<()> {
         external_id: None,
     };
     for _ in 0..2 {
-        let own = name.hold(hold.token, Reporter::Script);
+        let own = name.hold(hold.token, Reporter::Script(caller()));
         named_effects::done(name.cell(), own, &happened).await?;
     }
     let found = named_effects::find(name.cell(), NAMESPACE, name.id).await?;
