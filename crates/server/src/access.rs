@@ -311,7 +311,7 @@ async fn admit(
     let from = app.check_peer(peer);
     let caller = match access {
         Access::Monitor(_) if !app.pulse.database_answers() => {
-            match auth::remember(headers, from, &app.verified)? {
+            match auth::remember(headers, from, &app.verified, app.engine.now())? {
                 Some(caller) => caller,
                 None => auth::verify(headers, from, &app.verified, cells).await?,
             }

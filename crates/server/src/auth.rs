@@ -239,9 +239,11 @@ pub(crate) fn remember(
     headers: &HeaderMap,
     from: PeerCheck<'_>,
     verified: &Verified,
+    now: Timestamp,
 ) -> Result<Option<Caller>, ApiError> {
     let presented = read_bearer(headers).ok_or_else(stranger)?;
     let known = verified.find_old(&presented);
+    let known = known.filter(|caller| caller.expires_at > now);
     Ok(known.filter(|caller| from.is_inside(&caller.networks)))
 }
 
@@ -281,7 +283,6 @@ impl Verified {
         let tokens = self.0.lock().ok()?;
         let token = tokens.get(&presented.id);
         let token = token.filter(|token| presented.matches(&token.digest));
-        let token = token.filter(|token| token.caller.expires_at > Timestamp::now());
         token.map(|token| token.caller.clone())
     }
 

@@ -141,7 +141,7 @@ impl HasPayload for Approval {
     fn limit(&mut self, holder: &Holder) {
         let approver = holder.approver();
         let is_asked = approver.is_among(&self.from) || approver.is_among(&self.escalate);
-        if !holder.may(Right::Payload) && !(holder.may(Right::Approve) && is_asked) {
+        if !(holder.may(Right::Payload) || holder.may(Right::Approve) && is_asked) {
             self.leave_out();
         }
     }

@@ -243,35 +243,28 @@ async fn open(
     })
 }
 
-/// Several groups of a person have their roles together.
+/// Several groups of a person have their roles and rights together.
 fn gather(mapped: Vec<MappedGroup>) -> Vec<Membership> {
-    let mut by_name: BTreeMap<String, (i32, Vec<Role>, Vec<String>, Vec<Right>)> = BTreeMap::new();
+    let mut by_name: BTreeMap<String, Vec<MappedGroup>> = BTreeMap::new();
     for group in mapped {
-        let none = (group.namespace_id, Vec::new(), Vec::new(), Vec::new());
-        let (_, roles, groups, further) = by_name.entry(group.namespace).or_insert(none);
-        groups.push(group.group);
-        further.extend(group.rights.iter());
-        if !roles.contains(&group.role) {
-            roles.push(group.role);
-        }
+        let of_namespace = by_name.entry(group.namespace.clone());
+        of_namespace.or_default().push(group);
     }
-    let memberships =
-        by_name
-            .into_iter()
-            .map(|(namespace, (namespace_id, roles, groups, further))| {
-                let rights = roles.iter().flat_map(|role| role.rights().iter());
-                let rights = rights.chain(further);
-                Membership {
-                    namespace_id,
-                    namespace,
-                    rights: rights.collect(),
-                    groups,
-                    role: match roles.as_slice() {
-                        [role] => Some(*role),
-                        _ => None,
-                    },
-                }
-            });
+    let memberships = by_name.into_iter().filter_map(|(namespace, groups)| {
+        let first = groups.first()?;
+        let is_one = groups.iter().all(|group| group.role == first.role);
+        let rights = groups.iter().flat_map(|group| {
+            let by_role = group.role.rights().iter();
+            by_role.chain(group.rights.iter()).collect::<Vec<Right>>()
+        });
+        Some(Membership {
+            namespace_id: first.namespace_id,
+            namespace,
+            rights: rights.collect(),
+            role: is_one.then_some(first.role),
+            groups: groups.iter().map(|group| group.group.clone()).collect(),
+        })
+    });
     memberships.collect()
 }
 

@@ -4,7 +4,7 @@
 //! It sends a request once. Only a request that provably never left is sent on another connection.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ type Connection = SendRequest<Full<Bytes>>;
 #[derive(Debug)]
 pub struct Client {
     authority: String,
-    source: Option<IpAddr>,
+    source: Option<Ipv4Addr>,
     patience: Duration,
     places: Semaphore,
     idle: Mutex<Vec<Connection>>,
@@ -53,7 +53,7 @@ impl Client {
     }
 
     /// Connects from this address of the machine. The authority has to be an address then.
-    pub fn with_source(mut self, source: IpAddr) -> Self {
+    pub fn with_source(mut self, source: Ipv4Addr) -> Self {
         self.source = Some(source);
         self
     }
@@ -153,11 +153,8 @@ impl Client {
         let Some(source) = self.source else {
             return TcpStream::connect(&self.authority).await;
         };
-        let socket = match source {
-            IpAddr::V4(_) => TcpSocket::new_v4()?,
-            IpAddr::V6(_) => TcpSocket::new_v6()?,
-        };
-        socket.bind(SocketAddr::new(source, 0))?;
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::from((source, 0)))?;
         let address = self.authority.parse().map_err(io::Error::other)?;
         socket.connect(address).await
     }

@@ -11,16 +11,16 @@
 //! rights of its token and ends with it: what was read of one is used for a few seconds, as with
 //! tokens. From outside the token's networks, neither code nor cookie works.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
-use std::time::Instant;
+mod known;
+
+pub(crate) use known::SignIns;
 
 use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use semel_api::Code;
-use semel_model::{Span, TokenId};
+use semel_model::Span;
 use semel_store::Cell;
 use semel_store::audit::AuditEntry;
 use semel_store::sign_ins::{self, SignInTerms};
@@ -29,7 +29,7 @@ use subtle::ConstantTimeEq;
 
 use super::peer_check::PeerCheck;
 use super::site::Site;
-use super::{Caller, Holder, VERIFIED_FOR, VERIFIED_MAX};
+use super::{Caller, Holder};
 use crate::error::ApiError;
 use crate::rate_limit::Peer;
 
@@ -352,63 +352,6 @@ pub(crate) async fn end_everywhere(
     let ended = sign_ins::end_everywhere(cell.home(), caller.id, &act).await?;
     known.forget_all(&ended);
     Ok(())
-}
-
-/// Sign-ins that were looked up a moment ago, by what is stored of them and the namespace asked for.
-#[derive(Default)]
-pub(crate) struct SignIns(Mutex<Known>);
-
-type Known = HashMap<([u8; 32], String), (Caller, Instant)>;
-
-impl SignIns {
-    fn find(&self, digest: &[u8; 32], namespace: &str) -> Option<Caller> {
-        let known = self.0.lock().ok()?;
-        let (caller, at) = known.get(&(*digest, namespace.to_owned()))?;
-        (at.elapsed() < VERIFIED_FOR).then(|| caller.clone())
-    }
-
-    /// Keeps what was looked up just now.
-    fn keep(&self, (digest, namespace): ([u8; 32], &str), caller: &Caller) {
-        let Ok(mut known) = self.0.lock() else {
-            return;
-        };
-        if known.len() >= VERIFIED_MAX {
-            known.clear();
-        }
-        let key = (digest, namespace.to_owned());
-        known.insert(key, (caller.clone(), Instant::now()));
-    }
-
-    /// Forgets a sign-in that changed here.
-    pub(crate) fn forget(&self, digest: &[u8; 32]) {
-        self.retain(|(known, _), _| known != digest);
-    }
-
-    /// Forgets the sign-ins of a token that was revoked here.
-    pub(crate) fn forget_token(&self, id: TokenId) {
-        self.retain(|_, caller| caller.id != id);
-    }
-
-    /// Forgets the people of a namespace, whose groups changed here.
-    pub(crate) fn forget_people(&self, namespace_id: i32) {
-        self.retain(|_, caller| caller.subject.is_none() || caller.namespace_id != namespace_id);
-    }
-
-    /// Forgets sign-ins that a provider ended, by what was stored of them.
-    pub(crate) fn forget_all(&self, ended: &[Vec<u8>]) {
-        self.retain(|(known, _), _| !ended.iter().any(|ended| ended == known));
-    }
-
-    /// Forgets a person whose groups a provider named again.
-    pub(crate) fn forget_subject(&self, subject: &str) {
-        self.retain(|_, caller| caller.subject.as_deref() != Some(subject));
-    }
-
-    fn retain(&self, stays: impl Fn(&([u8; 32], String), &Caller) -> bool) {
-        if let Ok(mut known) = self.0.lock() {
-            known.retain(|key, (caller, _)| stays(key, caller));
-        }
-    }
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ impl World {
     /// A client at another address of this machine: 127.0.0.2, where the others are at 127.0.0.1.
     pub(crate) fn elsewhere(&self) -> semel_testkit::Client {
         let source = Ipv4Addr::new(127, 0, 0, 2);
-        semel_testkit::Client::new(self.address, 8).with_source(source.into())
+        semel_testkit::Client::new(self.address, 8).with_source(source)
     }
 
     /// A client of another namespace.
