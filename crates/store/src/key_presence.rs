@@ -9,7 +9,8 @@ use uuid::Uuid;
 use crate::cell::{EveryCell, ReadError};
 use crate::kv;
 
-// Crosses slots: with a second cell, each cell is asked, and what one has is there.
+// Crosses slots (V9): things of all slots are looked for. With a second cell, each cell is asked, and what
+// one has is there.
 const LOOK: &str = "
     SELECT EXISTS (SELECT 1 FROM child_runs
                     WHERE namespace_id = $1 AND hashtextextended(key, 0) = hashtextextended($3, 0)

@@ -10,8 +10,10 @@
 
 mod rows;
 mod ticks;
+mod views;
 
 pub use ticks::{find_fired, forget, list_latest, list_ticks};
+pub use views::{find, list, list_of_namespace};
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
@@ -43,22 +45,6 @@ const LOCK: &str = "
       FROM schedules
      WHERE id = $1
        FOR UPDATE";
-
-macro_rules! select {
-    ($condition:literal) => {
-        concat!(
-            "
-    SELECT id, namespace_id, flow, release_id, version, zones, decided_to, due_at, paused_at,
-           paused_by, moment()
-      FROM schedules",
-            $condition
-        )
-    };
-}
-
-const LIST: &str = select!("");
-const LIST_OF_NAMESPACE: &str = select!(" WHERE namespace_id = $1");
-const FIND: &str = select!(" WHERE id = $1");
 
 /// Instants count from when the release went live; from now, where that was before it was kept.
 const OPEN: &str = "
@@ -103,9 +89,9 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LOOK,
     TAKE,
     LOCK,
-    LIST,
-    LIST_OF_NAMESPACE,
-    FIND,
+    views::LIST,
+    views::LIST_OF_NAMESPACE,
+    views::FIND,
     OPEN,
     WAKE,
     PAUSE,
@@ -232,29 +218,6 @@ pub struct DecisionBasis {
 pub async fn look(cell: &Cell) -> Result<(Timestamp, Option<Timestamp>), ReadError> {
     let row = cell.reader().await?.query_one(LOOK, &[]).await?;
     Ok((row.get(0), row.get(1)))
-}
-
-/// Lists the schedules of all namespaces.
-pub async fn list(cell: EveryCell<'_>) -> Result<Vec<Schedule>, ReadError> {
-    let rows = cell.reader().await?.query(LIST, &[]).await?;
-    Ok(rows.iter().map(read_schedule).collect())
-}
-
-/// Lists the schedules of a namespace.
-pub async fn list_of_namespace(
-    cell: EveryCell<'_>,
-    namespace_id: i32,
-) -> Result<Vec<Schedule>, ReadError> {
-    let client = cell.reader().await?;
-    let rows = client.query(LIST_OF_NAMESPACE, &[&namespace_id]).await?;
-    Ok(rows.iter().map(read_schedule).collect())
-}
-
-/// Finds one schedule.
-pub async fn find(cell: SlotCell<'_>, id: ScheduleId) -> Result<Option<Schedule>, ReadError> {
-    let client = cell.reader().await?;
-    let row = client.query_opt(FIND, &[id.as_uuid()]).await?;
-    Ok(row.as_ref().map(read_schedule))
 }
 
 /// Makes rows for schedules that have none.

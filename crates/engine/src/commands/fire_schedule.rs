@@ -129,8 +129,7 @@ impl Runtime {
         releases.sort_by(|one, other| one.flow.name.cmp(&other.flow.name));
         let cell = self.cell.for_people();
         let rows = schedules::list_of_namespace(cell.every(), namespace_id).await?;
-        let rows: HashMap<ScheduleId, Schedule> =
-            rows.into_iter().map(|row| (row.id, row)).collect();
+        let rows: HashMap<_, Schedule> = rows.into_iter().map(|row| (row.id, row)).collect();
         let id = |release: &Release| ScheduleId::derive(&release.namespace, &release.flow.name);
         let ids: Vec<ScheduleId> = releases.iter().map(|release| id(release)).collect();
         let latest = schedules::list_latest(self.cell.every(), &ids).await?;
@@ -149,14 +148,13 @@ impl Runtime {
     ) -> Result<Option<ScheduleView>, ReadError> {
         self.catalogue.refresh().await?;
         let live = self.catalogue.find_flow(namespace_id, flow);
-        let Some(release) = live.filter(|live| live.flow.trigger.schedule.is_some()) else {
-            return Ok(None);
-        };
+        let live = live.filter(|live| live.flow.trigger.schedule.is_some());
+        let Some(release) = live else { return Ok(None) };
         let id = ScheduleId::derive(&release.namespace, flow);
         let cell = self.cell.for_people();
         let row = schedules::find(cell.of(id), id).await?;
-        let latest = schedules::list_latest(cell.every(), &[id]).await?;
-        let latest = latest.into_iter().next().map(|(_, tick)| tick);
+        let mut latest = schedules::list_latest(cell.every(), &[id]).await?;
+        let latest = latest.pop().map(|(_, tick)| tick);
         Ok(Some(self.view(release, id, row.as_ref(), latest)))
     }
 

@@ -36,9 +36,9 @@ async fn create(by: &Client, wanted: &CreateToken) -> Result<CreatedToken, Clien
     Ok(by.create_token(wanted, &wanted.name).await?.body)
 }
 
-/// A token with the right `read` that is accepted from these networks.
+/// A token that reads, also what is counted, and is accepted from these networks.
 async fn reader(world: &World, name: &str, from: &[&str]) -> Result<String> {
-    let wanted = wanted(name, &[Right::Read], from)?;
+    let wanted = wanted(name, &[Right::Read, Right::Instance], from)?;
     Ok(create(&world.client, &wanted).await?.token)
 }
 

@@ -370,10 +370,8 @@ async fn a_file_is_bytes_whatever_it_calls_itself() -> Result<()> {
 #[tokio::test]
 async fn who_signs_out_everywhere_is_out_in_every_browser() -> Result<()> {
     let world = World::start().await?;
-    let (own, other) = (
-        Browser::signed_in(&world).await?,
-        Browser::signed_in(&world).await?,
-    );
+    let own = Browser::signed_in(&world).await?;
+    let other = Browser::signed_in(&world).await?;
     let reader = Browser::with_rights(&world, "reader", Right::Read.into()).await?;
     assert_eq!(other.get("/console/main/").await?.status, 200);
     let page = own.page("/console/main/settings").await?;
@@ -395,9 +393,7 @@ async fn who_signs_out_everywhere_is_out_in_every_browser() -> Result<()> {
         "others stay"
     );
     let acts = world.client.list_audit(&Default::default()).await?.items;
-    let acts = acts
-        .iter()
-        .filter(|act| act.action == "console.sign-out-everywhere");
-    assert_eq!(acts.count(), 1);
+    let action = "console.sign-out-everywhere";
+    assert_eq!(acts.iter().filter(|act| act.action == action).count(), 1);
     Ok(())
 }
