@@ -21,7 +21,7 @@ use crate::query::Named;
 
 /// `GET /v1/pauses`.
 pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
-    let open = pauses::list_open(app.cell().home(), Some(caller.namespace_id)).await?;
+    let open = pauses::list_open(app.cell().home(), caller.namespace_id).await?;
     answer::ok(&Page {
         items: open.into_iter().map(view).collect(),
         next: None,
@@ -152,7 +152,7 @@ pub(crate) async fn by_name(
     namespace_id: i32,
     kind: PauseKind,
 ) -> Result<HashMap<String, Pause>, ReadError> {
-    let open = pauses::list_open(app.cell().home(), Some(namespace_id)).await?;
+    let open = pauses::list_open(app.cell().home(), namespace_id).await?;
     let of_kind = open.into_iter().filter(|pause| pause.kind == kind);
     Ok(of_kind
         .map(|pause| (pause.name.clone(), view(pause)))

@@ -52,10 +52,6 @@ const NUMBERED: &str = "
     SELECT l.id FROM releases l JOIN flows f ON f.id = l.flow_id
      WHERE f.namespace_id = $1 AND f.name = $2 AND l.number = $3";
 
-const SOURCE: &str = "
-    SELECT l.source FROM releases l JOIN flows f ON f.id = l.flow_id
-     WHERE f.namespace_id = $1 AND f.name = $2 AND l.number = $3";
-
 const FIRST_NUMBER: &str = "
     SELECT min(l.number) FROM releases l JOIN flows f ON f.id = l.flow_id
      WHERE f.namespace_id = $1 AND f.name = $2";
@@ -86,7 +82,6 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LIVE_IDS,
     RELEASE,
     NUMBERED,
-    SOURCE,
     FIRST_NUMBER,
     PUSH,
     LOCK_FLOW,
@@ -217,20 +212,6 @@ pub async fn find_numbered(
     let client = cell.reader().await?;
     let row = client
         .query_opt(NUMBERED, &[&namespace_id, &flow, &number])
-        .await?;
-    Ok(row.map(|row| row.get(0)))
-}
-
-/// The text of one release of a flow.
-pub async fn find_source(
-    cell: HomeCell<'_>,
-    namespace_id: i32,
-    flow: &str,
-    number: i32,
-) -> Result<Option<String>, ReadError> {
-    let client = cell.reader().await?;
-    let row = client
-        .query_opt(SOURCE, &[&namespace_id, &flow, &number])
         .await?;
     Ok(row.map(|row| row.get(0)))
 }

@@ -152,6 +152,7 @@ pub(crate) fn detail(effect: &Effect, style: Style) -> String {
             ago(effect.intended_at)
         ),
     ]);
+    lines.extend(effect.key_sent.map(|key| format!("  key sent  {key}")));
     lines.extend(effect.sent.iter().flat_map(sent_lines));
     if let Some(settled_at) = effect.settled_at {
         lines.push(format!("  settled   {settled_at} ({})", ago(settled_at)));
@@ -205,4 +206,28 @@ pub(crate) fn waits(waits: &[Wait], style: Style) -> String {
         ]);
     }
     render(&table)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_effect_shows_the_key_that_its_destination_was_sent() {
+        let effect: Effect = serde_json::from_value(json!({
+            "effect": "eff_00000000000000000000000000000001",
+            "run": "run_00000000000000000000000000000001",
+            "step": "charge", "kind": "http", "guard": "key", "state": "in_doubt", "attempt": 1,
+            "intended_at": "2026-01-01T00:00:00Z",
+            "key_sent": "eff_00000000000000000000000000000002",
+        }))
+        .unwrap();
+
+        let shown = detail(&effect, Style::PLAIN);
+
+        let line = "  key sent  eff_00000000000000000000000000000002";
+        assert!(shown.lines().any(|it| it == line), "{shown}");
+    }
 }

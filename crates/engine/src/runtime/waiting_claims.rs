@@ -14,7 +14,8 @@ use tokio::time::Instant;
 /// How often a queue that claims wait for is looked at for tasks that another server's runs opened.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-type Queues = HashMap<(i32, String), Arc<WaitedQueue>>;
+/// The queues, with how many claims wait for each.
+type Queues = HashMap<(i32, String), (Arc<WaitedQueue>, usize)>;
 
 /// The queues that claims of this process wait for.
 #[derive(Default)]
@@ -40,26 +41,26 @@ impl WaitingClaims {
     /// Joins the claims that wait for a queue, which is looked at first by who joins.
     pub(crate) fn join(&self, namespace_id: i32, queue: &str) -> WaitingClaim<'_> {
         let name = (namespace_id, queue.to_owned());
-        let waited = lock(&self.queues)
-            .entry(name.clone())
-            .or_insert_with(|| {
-                Arc::new(WaitedQueue {
-                    opened: Notify::new(),
-                    looked_at: Mutex::new(Instant::now()),
-                })
-            })
-            .clone();
+        let mut queues = lock(&self.queues);
+        let (waited, claims) = queues.entry(name.clone()).or_insert_with(|| {
+            let waited = WaitedQueue {
+                opened: Notify::new(),
+                looked_at: Mutex::new(Instant::now()),
+            };
+            (Arc::new(waited), 0)
+        });
+        *claims += 1;
         WaitingClaim {
             all: self,
             name,
-            queue: waited,
+            queue: waited.clone(),
         }
     }
 
     /// Wakes one of the claims that wait for a queue.
     pub(crate) fn wake_one(&self, namespace_id: i32, queue: &str) {
         let name = (namespace_id, queue.to_owned());
-        if let Some(waited) = lock(&self.queues).get(&name) {
+        if let Some((waited, _)) = lock(&self.queues).get(&name) {
             waited.opened.notify_one();
         }
     }
@@ -93,9 +94,11 @@ impl std::ops::Deref for WaitingClaim<'_> {
 impl Drop for WaitingClaim<'_> {
     fn drop(&mut self) {
         let mut queues = lock(&self.all.queues);
-        // The map has one, and this claim the other.
-        if Arc::strong_count(&self.queue) <= 2 {
-            queues.remove(&self.name);
+        if let Some((_, claims)) = queues.get_mut(&self.name) {
+            *claims -= 1;
+            if *claims == 0 {
+                queues.remove(&self.name);
+            }
         }
     }
 }

@@ -24,8 +24,8 @@ const BODY_CHARS_MAX: usize = 4_000;
 /// The most runs of one list whose effects are shown with what they send.
 const RUNS_MAX: usize = 10;
 
-/// How much the journals of one list may take together, as they are stored.
-const JOURNAL_BYTES_MAX: i64 = 256 << 10;
+/// How much the journal of each may take, as it is stored: a long one is read where one effect is shown.
+const JOURNAL_BYTES_MAX: i64 = 24 << 10;
 
 /// One effect with the flow and the key that it comes from, and with what it sends.
 pub(super) async fn whole(

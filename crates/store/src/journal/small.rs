@@ -10,21 +10,26 @@ use uuid::Uuid;
 use super::{JournalRow, read_line};
 use crate::cell::{EveryCell, ReadError};
 
-/// The rows of several journals, as long as all that came before them are small together: by what they
-/// take as they are stored. How many rows each journal has stands beside them.
+/// The most rows of a journal that is small.
+const ROWS_MAX: i64 = 500;
+
+/// The rows of those journals that are small, each by itself: by how many they are, and by what they take as
+/// they are stored. Of a long one no more rows are looked at than tell that it is long.
 pub(super) const READ_SMALL: &str = "
-    SELECT run_id, seq, at, events::text, count
-      FROM (SELECT j.run_id, j.seq, j.at, j.events, w.place,
-                   count(*) OVER (PARTITION BY w.place) AS count,
-                   sum(pg_column_size(j.events)) OVER (ORDER BY w.place, j.seq) AS size
+    SELECT run_id, seq, at, events::text
+      FROM (SELECT j.run_id, j.seq, j.at, j.events, w.place, count(*) OVER own AS count,
+                   sum(pg_column_size(j.events)) OVER own AS size
               FROM unnest($1::date[], $2::uuid[]) WITH ORDINALITY AS w (partition_date, run_id, place)
              CROSS JOIN LATERAL (SELECT * FROM journal
-                                  WHERE partition_date = w.partition_date AND run_id = w.run_id) j) j
-     WHERE size <= $3
+                                  WHERE partition_date = w.partition_date AND run_id = w.run_id
+                                  ORDER BY seq
+                                  LIMIT $4::int8 + 1) j
+            WINDOW own AS (PARTITION BY w.place)) j
+     WHERE size <= $3 AND count <= $4
      ORDER BY place, seq";
 
-/// Reads the journals of several runs in one statement: those that are whole within so many bytes, as
-/// they are stored, of all in this order.
+/// Reads the journals of several runs in one statement: those that take at most so many bytes each, as
+/// they are stored.
 pub async fn read_small(
     cell: EveryCell<'_>,
     runs: &[(Date, RunId)],
@@ -33,15 +38,11 @@ pub async fn read_small(
     let dates: Vec<Date> = runs.iter().map(|(date, _)| *date).collect();
     let ids: Vec<Uuid> = runs.iter().map(|(_, run)| *run.as_uuid()).collect();
     let client = cell.reader().await?;
-    let asked: [&(dyn ToSql + Sync); 3] = [&dates, &ids, &bytes_max];
-    let rows = client.query(READ_SMALL, &asked).await?;
-    let mut found: HashMap<RunId, (i64, Vec<JournalRow>)> = HashMap::new();
-    for row in &rows {
-        let run = RunId::from_uuid(row.get(0));
-        let journal = found.entry(run).or_insert_with(|| (row.get(4), Vec::new()));
-        journal.1.push(read_line(row));
+    let asked: [&(dyn ToSql + Sync); 4] = [&dates, &ids, &bytes_max, &ROWS_MAX];
+    let mut found: HashMap<RunId, Vec<JournalRow>> = HashMap::new();
+    for row in client.query(READ_SMALL, &asked).await? {
+        let journal = found.entry(RunId::from_uuid(row.get(0))).or_default();
+        journal.push(read_line(&row));
     }
-    let is_whole = |(count, lines): &(i64, Vec<JournalRow>)| *count == lines.len() as i64;
-    let whole = found.into_iter().filter(|(_, journal)| is_whole(journal));
-    Ok(whole.map(|(run, (_, lines))| (run, lines)).collect())
+    Ok(found)
 }

@@ -11,7 +11,7 @@ const OPEN: &str = "
     SELECT p.id, p.kind, p.name, p.reason, p.actor, p.paused_at,
            (SELECT count(*) FROM (SELECT 1 FROM paused_runs r WHERE r.pause_id = p.id LIMIT 100000) r)
       FROM pauses p
-     WHERE p.resumed_at IS NULL AND p.namespace_id = coalesce($1, p.namespace_id)
+     WHERE p.resumed_at IS NULL AND p.namespace_id = $1
      ORDER BY p.kind DESC, p.name
      LIMIT 1000";
 
@@ -42,11 +42,8 @@ pub struct PauseView {
     pub held_count: i64,
 }
 
-/// Lists what is paused: of one namespace, or of all.
-pub async fn list_open(
-    cell: HomeCell<'_>,
-    namespace_id: Option<i32>,
-) -> Result<Vec<PauseView>, ReadError> {
+/// Lists what is paused in a namespace.
+pub async fn list_open(cell: HomeCell<'_>, namespace_id: i32) -> Result<Vec<PauseView>, ReadError> {
     let rows = cell.reader().await?.query(OPEN, &[&namespace_id]).await?;
     Ok(rows.iter().map(read).collect())
 }

@@ -39,45 +39,44 @@ const FINISH: &str = "
            seen_at = moment(), ended_at = moment()
      WHERE id = $1 AND state IN ('queued', 'running')";
 
-const FIND: &str = "
+/// What [`read`] reads.
+macro_rules! select {
+    ($report:literal, $rest:literal) => {
+        concat!(
+            "
     SELECT id, flow, digest,
            CASE WHEN state IN ('queued', 'running') AND seen_at < moment() - interval '1 minute'
                 THEN 'stopped' ELSE state::text END,
-           cases_done, cases_total, report::text,
+           cases_done, cases_total, ",
+            $report,
+            "::text,
            CASE WHEN state IN ('queued', 'running') AND seen_at < moment() - interval '1 minute'
                 THEN 'the server that rehearsed it is gone: ask again' ELSE problem END,
            asked_at, ended_at, whole
       FROM rehearsals
-     WHERE namespace_id = $1 AND id = $2";
+     WHERE namespace_id = $1",
+            $rest
+        )
+    };
+}
+
+const FIND: &str = select!("report", " AND id = $2");
 
 /// Without their reports, which may be long. How many there are, `TRIM` bounds.
-const OF_FLOW: &str = "
-    SELECT id, flow, digest,
-           CASE WHEN state IN ('queued', 'running') AND seen_at < moment() - interval '1 minute'
-                THEN 'stopped' ELSE state::text END,
-           cases_done, cases_total, NULL::text,
-           CASE WHEN state IN ('queued', 'running') AND seen_at < moment() - interval '1 minute'
-                THEN 'the server that rehearsed it is gone: ask again' ELSE problem END,
-           asked_at, ended_at, whole
-      FROM rehearsals
-     WHERE namespace_id = $1 AND flow = $2
+const OF_FLOW: &str = select!(
+    "NULL",
+    " AND flow = $2
      ORDER BY asked_at DESC, id DESC
-     LIMIT 500";
-
-const OF_RELEASE: &str = "
-    SELECT id, flow, digest,
-           CASE WHEN state IN ('queued', 'running') AND seen_at < moment() - interval '1 minute'
-                THEN 'stopped' ELSE state::text END,
-           cases_done, cases_total, NULL::text,
-           CASE WHEN state IN ('queued', 'running') AND seen_at < moment() - interval '1 minute'
-                THEN 'the server that rehearsed it is gone: ask again' ELSE problem END,
-           asked_at, ended_at, whole
-      FROM rehearsals
-     WHERE namespace_id = $1 AND flow = $2
+     LIMIT 500"
+);
+const OF_RELEASE: &str = select!(
+    "NULL",
+    " AND flow = $2
        AND digest = (SELECT l.digest FROM releases l JOIN flows f ON f.id = l.flow_id
                       WHERE f.namespace_id = $1 AND f.name = $2 AND l.number = $3)
      ORDER BY asked_at DESC, id DESC
-     LIMIT 500";
+     LIMIT 500"
+);
 
 /// The latest whole rehearsal of each digest with the same facts.
 const LATEST: &str = "

@@ -10,39 +10,20 @@ use uuid::Uuid;
 use super::JOB_RUNS_MAX;
 use crate::cell::{EveryCell, ReadError};
 
-/// Runs of a flow, but for child runs, which their parents cancel and resume: of those that were accepted in
-/// a time, and not more of those than one statement looks at.
-pub(super) const SCAN: &str = "
-    WITH scanned AS MATERIALIZED (
-        SELECT r.id, r.state, r.partition_date
-          FROM runs r
-         WHERE r.parent_id IS NULL AND r.accepted_at >= $3 AND r.accepted_at < $4
-           AND r.release_id = ANY (ARRAY(SELECT l.id FROM releases l JOIN flows f ON f.id = l.flow_id
-                                          WHERE f.namespace_id = $6 AND f.name = $1))
+/// The runs of a flow that a job would be about, of those that were scanned; and how many those were. Child
+/// runs are none of them: their parents cancel and resume those.
+macro_rules! planned {
+    ($scan:literal, $from:literal) => {
+        concat!(
+            "
+    WITH scanned AS MATERIALIZED (",
+            $scan,
+            "
          LIMIT $7),
     fitting AS MATERIALIZED (
-        SELECT id, state, partition_date FROM scanned
-         WHERE state::text = ANY ($2::text[]) ORDER BY id LIMIT $5)
-    SELECT r.id, r.state::text,
-           coalesce((SELECT j.seq FROM journal j
-                      WHERE j.partition_date = r.partition_date AND j.run_id = r.id
-                      ORDER BY j.seq DESC LIMIT 1), 0), s.count
-      FROM (SELECT count(*) FROM scanned) AS s
-      LEFT JOIN fitting r ON true
-     ORDER BY r.id";
-
-/// The same of runs that have not ended, by the queue, which has no others.
-pub(super) const OPEN: &str = "
-    WITH scanned AS MATERIALIZED (
-        SELECT run_id FROM queue LIMIT $7),
-    fitting AS MATERIALIZED (
-        SELECT r.id, r.state, r.partition_date
-          FROM scanned q
-          JOIN runs r ON r.id = q.run_id
-         WHERE r.parent_id IS NULL AND r.accepted_at >= $3 AND r.accepted_at < $4
-           AND r.release_id = ANY (ARRAY(SELECT l.id FROM releases l JOIN flows f ON f.id = l.flow_id
-                                          WHERE f.namespace_id = $6 AND f.name = $1))
-           AND r.state::text = ANY ($2::text[])
+        SELECT r.id, r.state, r.partition_date",
+            $from,
+            "
          ORDER BY r.id
          LIMIT $5)
     SELECT r.id, r.state::text,
@@ -51,7 +32,36 @@ pub(super) const OPEN: &str = "
                       ORDER BY j.seq DESC LIMIT 1), 0), s.count
       FROM (SELECT count(*) FROM scanned) AS s
       LEFT JOIN fitting r ON true
-     ORDER BY r.id";
+     ORDER BY r.id"
+        )
+    };
+}
+
+/// Of those that were accepted in a time.
+pub(super) const SCAN: &str = planned!(
+    "
+        SELECT r.id, r.state, r.partition_date
+          FROM runs r
+         WHERE r.parent_id IS NULL AND r.accepted_at >= $3 AND r.accepted_at < $4
+           AND r.release_id = ANY (ARRAY(SELECT l.id FROM releases l JOIN flows f ON f.id = l.flow_id
+                                          WHERE f.namespace_id = $6 AND f.name = $1))",
+    "
+          FROM scanned r
+         WHERE r.state::text = ANY ($2::text[])"
+);
+
+/// Of those that have not ended, by the queue, which has no others.
+pub(super) const OPEN: &str = planned!(
+    "
+        SELECT run_id FROM queue",
+    "
+          FROM scanned q
+          JOIN runs r ON r.id = q.run_id
+         WHERE r.parent_id IS NULL AND r.accepted_at >= $3 AND r.accepted_at < $4
+           AND r.release_id = ANY (ARRAY(SELECT l.id FROM releases l JOIN flows f ON f.id = l.flow_id
+                                          WHERE f.namespace_id = $6 AND f.name = $1))
+           AND r.state::text = ANY ($2::text[])"
+);
 
 /// How many runs one statement looks at for those of a state.
 const SCAN_MAX: i64 = 200_000;
@@ -108,12 +118,13 @@ pub async fn list_candidates(
         &namespace_id,
         &SCAN_MAX,
     ];
-    let mut rows = match range.states.iter().any(|state| is_end(state)) {
-        true => client.query(SCAN, &values).await?,
-        false => client.query(OPEN, &values).await?,
-    };
-    // A queue full of sleepers: those of a time may be fewer.
-    if scanned(&rows) >= SCAN_MAX && !range.states.iter().any(|state| is_end(state)) {
+    let mut rows = Vec::new();
+    let are_open = !range.states.iter().any(|state| is_end(state));
+    if are_open {
+        rows = client.query(OPEN, &values).await?;
+    }
+    // The queue may be full of sleepers: of those of a time there may be fewer.
+    if !are_open || scanned(&rows) >= SCAN_MAX {
         rows = client.query(SCAN, &values).await?;
     }
     let read = |row: &Row| {

@@ -5,6 +5,7 @@ mod connections;
 mod duplicates;
 mod effects;
 mod expiry;
+mod journal;
 mod migrations;
 mod named_effects;
 mod partitions;
