@@ -114,6 +114,8 @@ pub struct Metrics {
     pub effects_reused: Counter,
     /// Keys that expired.
     pub keys_forgotten: Counter,
+    /// Runs that were deleted because they were past their history.
+    pub runs_deleted: Counter,
     /// Instants of schedules that have their run.
     pub ticks_fired: Counter,
     /// Instants of schedules that started nothing.

@@ -184,7 +184,12 @@ fn whole(old: &Flow, new: &Flow) -> Vec<Difference> {
             true => ", then a new intent",
             false => "",
         };
-        Some(format!("{}{then}", flow.keep))
+        let history = flow.history.map(|it| format!("; runs for {it}"));
+        Some(format!(
+            "{}{then}{}",
+            flow.keep,
+            history.unwrap_or_default()
+        ))
     };
     let limits = |flow: &Flow| shown(&(&flow.overlap, &flow.limit));
     let data = |flow: &Flow| shown(&(&flow.input_schema, &flow.result, &flow.env));

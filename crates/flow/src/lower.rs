@@ -50,6 +50,7 @@ fn try_flow(outline: &Outline<'_>) -> Option<Flow> {
         },
         keep: keep_of(flow)?,
         expires_as_new: flow.map("keep").and_then(|keep| keep.word("then")) == Some("new"),
+        history: flow.span_of("history"),
         overlap: gate::overlap(flow),
         limit: gate::limit(flow),
         retry,

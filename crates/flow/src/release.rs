@@ -62,6 +62,9 @@ pub struct Flow {
     /// Whether a key that comes back after that is a new intent, whose effects have new keys.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub expires_as_new: bool,
+    /// How long ended runs are kept; where the author does not say, the server's setting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub history: Option<Span>,
     /// What happens to a run while another one of the same object is active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,

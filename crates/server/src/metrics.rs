@@ -107,7 +107,7 @@ fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Count
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 36] = [
+    let counters: [(&str, &str, &Counter); 37] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -221,6 +221,11 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "keys_forgotten",
             "Keys that expired",
             &metrics.keys_forgotten,
+        ),
+        (
+            "runs_deleted",
+            "Runs that were deleted because they were past their history",
+            &metrics.runs_deleted,
         ),
         (
             "ticks_fired",

@@ -185,6 +185,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("replay_plans", replay_plans::CANDIDATES),
         ("resources", resources::STATEMENTS),
         ("retention", retention::STATEMENTS),
+        ("retention", retention::RUNS),
         ("run_jobs", run_jobs::STATEMENTS),
         ("runs", runs::STATEMENTS),
         ("runs", runs::LISTS),

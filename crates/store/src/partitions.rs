@@ -1,5 +1,5 @@
-//! Partitions of `journal` and `effects`: created ahead of their month, without blocking other
-//! sessions.
+//! Partitions of `journal` and `effects`: created ahead of their month, and dropped once retention has
+//! emptied them, without blocking other sessions.
 //!
 //! Attaching a table needs a strong lock on the default partition for a moment. A session that
 //! waits for a strong lock blocks every session behind it, so no wait is long: behind a dump or
@@ -8,6 +8,10 @@
 //!
 //! Rows that went there (the database's clock was ahead for a while, or a dump ran for a month) are
 //! moved into the new partition in the same transaction, under a lock that keeps writers away.
+
+mod emptied;
+
+pub use emptied::drop_emptied;
 
 use jiff::civil::Date;
 use tokio_postgres::Error;
@@ -35,7 +39,7 @@ const MISSING: &str = "
 /// One server creates partitions at a time; the others do not wait.
 const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 
-pub(crate) const STATEMENTS: &[&str] = &[MISSING, ALONE];
+pub(crate) const STATEMENTS: &[&str] = &[MISSING, ALONE, emptied::OLD];
 
 /// The lock of [`ALONE`]: the letters SEMEL and a number of ours.
 const LOCK: i64 = 0x53_45_4d_45_4c_00_00_02;

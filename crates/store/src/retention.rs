@@ -5,6 +5,10 @@
 //! moves instead. A claim gets its expiry when its run is accepted and is looked at once that is
 //! over, so the commit that ends a run writes nothing for it.
 
+mod runs;
+
+pub use runs::{DeletedRuns, OldRuns, RunCursor, delete_old, list_old, list_releases};
+
 use semel_model::Span;
 
 use crate::cell::{EveryCell, ReadError};
@@ -54,6 +58,8 @@ const ENTRIES: &str = "
      WHERE (slot, namespace_id, entry) IN
            (SELECT slot, namespace_id, entry FROM kv WHERE expires_at < (SELECT moment())
              ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)";
+
+pub(crate) use runs::STATEMENTS as RUNS;
 
 pub(crate) const STATEMENTS: &[&str] = &[FORGET, COMMANDS, ENTRIES];
 

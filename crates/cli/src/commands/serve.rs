@@ -78,6 +78,10 @@ pub(crate) struct Arguments {
     /// say: for that long, *did not happen* is not believed [default: 60s].
     #[arg(long, value_name = "SPAN")]
     settle_margin: Option<String>,
+    /// How long ended runs are kept, if their flow does not say; never shorter than the flow's `keep`
+    /// [default: 90d].
+    #[arg(long, value_name = "SPAN")]
+    history: Option<String>,
     /// Where large outputs are stored: a folder, or s3://BUCKET/PREFIX [env: SEMEL_RESOURCES; and
     /// SEMEL_S3_ENDPOINT, SEMEL_S3_REGION, SEMEL_S3_ACCESS_KEY, SEMEL_S3_SECRET_KEY].
     #[arg(long, value_name = "PLACE")]
@@ -222,6 +226,9 @@ fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result
     let margin = arguments.settle_margin.as_deref();
     if let Some(margin) = read::<Span>(ctx, Key::SettleMargin, margin)? {
         options.settle_margin = margin;
+    }
+    if let Some(history) = read::<Span>(ctx, Key::History, arguments.history.as_deref())? {
+        options.history = history;
     }
     let folder = arguments.state_dir.as_deref();
     options.state_dir = read(ctx, Key::StateDir, folder)?;

@@ -33,6 +33,8 @@ pub(crate) enum Key {
     Capacity,
     /// How long a destination may still act after an exchange, where its connection does not say.
     SettleMargin,
+    /// How long ended runs are kept where their flow does not say.
+    History,
     /// Where large outputs are kept: a folder, or s3://BUCKET/PREFIX.
     Resources,
     /// Where answers are kept that could not be recorded before the server stopped.
@@ -126,7 +128,7 @@ impl Facts {
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 35] = [
+    pub(crate) const ALL: [Self; 36] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -142,6 +144,7 @@ impl Key {
         Self::Lease,
         Self::Capacity,
         Self::SettleMargin,
+        Self::History,
         Self::Resources,
         Self::StateDir,
         Self::S3Endpoint,
@@ -184,6 +187,7 @@ impl Key {
             Self::HttpProxy => Facts::new("serve.http_proxy", "SEMEL_HTTP_PROXY").with_password(),
             Self::Lease => Facts::new("serve.lease", "SEMEL_LEASE").default("30s"),
             Self::Capacity => Facts::new("serve.capacity", "SEMEL_CAPACITY").default("1024"),
+            Self::History => Facts::new("serve.history", "SEMEL_HISTORY").default("90d"),
             Self::SettleMargin => {
                 Facts::new("serve.settle_margin", "SEMEL_SETTLE_MARGIN").default("60s")
             }

@@ -1,5 +1,7 @@
 //! Retention: deletes what is past its time, in small batches.
 
+mod history;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use semel_store::{
 use super::service::{Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
+use history::HistoryWalk;
 
 /// Deletes keys, runs, ticks, deliveries and answers that are past their time.
 pub(super) struct Retention {
@@ -19,6 +22,7 @@ pub(super) struct Retention {
     pace: Pace,
     /// The pause between two full batches, so that deleting never crowds out accepting.
     batch_pause: Duration,
+    walk: HistoryWalk,
 }
 
 impl Retention {
@@ -27,6 +31,7 @@ impl Retention {
             runtime,
             pace: Pace::from_start(Duration::from_secs(30)),
             batch_pause: Duration::from_millis(100),
+            walk: HistoryWalk::default(),
         }
     }
 
@@ -65,6 +70,8 @@ impl Service for Retention {
     }
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
+        let runtime = self.runtime.clone();
+        let mut walk = std::mem::take(&mut self.walk);
         let (cell, this) = (&self.runtime.cell, &*self);
         let swept = async { retention::sweep(cell.every()).await.map(drop) };
         let answers = async { llm_answers::forget(cell.every()).await.map(drop) };
@@ -76,7 +83,7 @@ impl Service for Retention {
         let refused = this.delete_all(|| refused_deliveries::forget(cell.every(), history));
         let repeats = this.delete_all(|| duplicates::forget(cell.every(), history));
         let tallies = this.delete_all(|| tallies::forget(cell.home()));
-        let tasks: [(&str, BoxFuture<'_, Result<(), ReadError>>); 10] = [
+        let tasks: [(&str, BoxFuture<'_, Result<(), ReadError>>); 11] = [
             ("commands and bodies", Box::pin(swept)),
             ("answers", Box::pin(answers)),
             ("alerts", Box::pin(alerts)),
@@ -87,6 +94,7 @@ impl Service for Retention {
             ("duplicates", Box::pin(repeats)),
             ("tallies", Box::pin(tallies)),
             ("keys", Box::pin(this.delete_keys())),
+            ("runs", Box::pin(walk.go_on(&runtime))),
         ];
         // One that fails leaves the others their turn.
         let (mut failed, all) = (Vec::new(), tasks.len());
@@ -97,6 +105,7 @@ impl Service for Retention {
                 failed.push(error);
             }
         }
+        self.walk = walk;
         match failed.pop() {
             // The database has trouble: the service rests.
             Some(error) if failed.len() + 1 == all => Err(error.into()),

@@ -16,6 +16,7 @@ mod earlier_runs;
 mod effects;
 mod entries;
 mod events;
+mod history;
 mod hostile;
 mod hostile_destinations;
 mod inputs;

@@ -21,6 +21,7 @@ impl<'c, 't> Check<'c, 't, '_> {
         self.shared_keys();
         self.condition_rules();
         self.keep_rule();
+        self.history_rule();
         self.effect_rules();
         self.order_rules();
         self.wait_rules();

@@ -108,6 +108,8 @@ codes! {
     ReconcileKey "reconcile-key" Error;
     /// A `reconcile` that looks further back than keys are remembered.
     ReconcileWindow "reconcile-window" Error;
+    /// Runs that are deleted before their keys expire.
+    HistoryShort "history-short" Error;
     /// An `input_schema` that cannot be read.
     SchemaInvalid "schema-invalid" Error;
     /// An example that is not what the flow takes.

@@ -36,6 +36,11 @@ const FIELDS: &[Field] = &[
     )
     .default("30d"),
     field(
+        "history",
+        FieldType::Span(DAY, TEN_YEARS),
+        "How long an ended run is kept, with its journal and effects: at least `keep`. The server's setting if it is not given.",
+    ),
+    field(
         "overlap",
         FieldType::Map(&OVERLAP),
         "What happens to a run while another run of the same object is active.",
@@ -88,6 +93,9 @@ const FIELDS: &[Field] = &[
         "Rules to suppress, each with a reason.",
     ),
 ];
+
+/// The longest time that runs are kept.
+const TEN_YEARS: u64 = 10 * YEAR;
 
 static KEEP_FORMS: &[FieldType] = &[FieldType::Span(MINUTE, YEAR), FieldType::Map(&KEEP)];
 

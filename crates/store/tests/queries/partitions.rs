@@ -111,3 +111,39 @@ async fn one_server_makes_partitions_at_a_time() -> Result<()> {
     assert_eq!(rest.missing, 0, "{rest:?}");
     Ok(())
 }
+
+#[tokio::test]
+async fn an_emptied_partition_is_dropped_and_a_straggler_carried_over() -> Result<()> {
+    let world = World::start().await?;
+    partitions::keep_up(&world.cell).await?;
+    let accepting = start_accepting(&world.cell);
+    let straggler = accepting.write(delivery("straggler", "{}", None)?).await?;
+    let client = world.connect().await?;
+    let names = "SELECT string_agg(inhrelid::regclass::text, ' ' ORDER BY 1) FROM pg_inherits
+                  WHERE inhparent = 'journal'::regclass";
+    let names = async || -> Result<String> { Ok(client.query_one(names, &[]).await?.get(0)) };
+    let first = names().await?;
+
+    let too_soon = partitions::drop_emptied(&world.cell).await?;
+    clock::move_ahead(&world.cell, MONTH * 3).await?;
+    partitions::keep_up(&world.cell).await?;
+    client
+        .batch_execute("BEGIN; LOCK TABLE journal IN ACCESS SHARE MODE")
+        .await?;
+    let behind_a_dump = partitions::drop_emptied(&world.cell).await?;
+    client.batch_execute("COMMIT").await?;
+    let dropped = partitions::drop_emptied(&world.cell).await?;
+
+    let lines = "SELECT tableoid::regclass::text FROM journal WHERE run_id = $1";
+    let place: String = client
+        .query_one(lines, &[straggler.run.as_uuid()])
+        .await?
+        .get(0);
+    assert_eq!(too_soon, 0);
+    assert!(behind_a_dump <= 2, "journal is in use: {behind_a_dump}");
+    assert!(dropped >= 2, "{dropped}");
+    assert_eq!(place, "journal_default");
+    assert_ne!(first, names().await?);
+    accepting.write(delivery("later", "{}", None)?).await?;
+    Ok(())
+}

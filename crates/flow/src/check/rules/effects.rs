@@ -184,6 +184,21 @@ impl<'t> Check<'_, 't, '_> {
         self.add(Code::KeepShort, flow.value_span("keep"), &message, &help);
     }
 
+    /// Runs that are deleted while their keys must still answer for them.
+    pub(super) fn history_rule(&mut self) {
+        let flow = self.outline.flow;
+        let (history, keep) = (flow.span_of("history"), keep_of(flow));
+        let (Some(history), Some(keep)) = (history, keep) else {
+            return;
+        };
+        if history < keep {
+            let message = format!("runs are deleted after {history}, and keys are kept for {keep}");
+            let help = format!("write `history: {keep}` or longer, or a shorter `keep`");
+            let span = flow.value_span("history");
+            self.add(Code::HistoryShort, span, &message, &help);
+        }
+    }
+
     /// Keys that are forgotten soon, where nothing says what they mean when they come back.
     fn keep_unsaid_rule(&mut self, keep: Span) {
         let flow = self.outline.flow;

@@ -1,0 +1,223 @@
+//! Runs past their history: they go with everything that was written for them, and nothing goes that
+//! is still needed.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use semel_model::run::RunState;
+use semel_model::{RunId, Span};
+use semel_store::{clock, retention};
+use semel_testkit::peer::Behaviour;
+
+use crate::world::{World, soon};
+
+const HISTORY: Span = Span::from_const_secs(90 * 86_400);
+
+/// The tables that know runs, and the columns by which they do.
+const TABLES: &[(&str, &str)] = &[
+    ("runs", "id"),
+    ("claims", "run_id"),
+    ("journal", "run_id"),
+    ("effects", "run_id"),
+    ("late_responses", "run_id"),
+    ("child_runs", "run_id"),
+    ("child_runs", "parent_id"),
+    ("waits", "run_id"),
+    ("tasks", "run_id"),
+    ("approvals", "run_id"),
+    ("duplicates", "run_id"),
+    ("queue", "run_id"),
+    ("attention", "run_id"),
+];
+
+async fn days_later(world: &World, days: u64) -> Result<()> {
+    let cell = world.engine.cell();
+    clock::move_ahead(cell, Duration::from_secs(days * 86_400)).await?;
+    retention::forget_keys(cell.every()).await?;
+    Ok(())
+}
+
+/// Walks all runs once, as the service does. Gives how many runs went.
+async fn delete_old(world: &World) -> Result<u64> {
+    let cell = world.engine.cell().every();
+    let mut count = 0;
+    for release in retention::list_releases(cell).await? {
+        let mut cursor = None;
+        loop {
+            let page = retention::list_old(cell, release, cursor, HISTORY).await?;
+            loop {
+                let deleted = retention::delete_old(cell, &page.claims, HISTORY, false).await?;
+                count += deleted.count;
+                if !deleted.more {
+                    break;
+                }
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// How many rows each table has of a key's runs.
+async fn left(world: &World, run: RunId) -> Result<Vec<(&'static str, i64)>> {
+    let client = world.database().connect().await?;
+    let (low, high) = run.key_range();
+    let mut left = Vec::new();
+    for (table, column) in TABLES {
+        let count = format!("SELECT count(*) FROM {table} WHERE {column} BETWEEN $1 AND $2");
+        let count: i64 = client.query_one(&count, &[&low, &high]).await?.get(0);
+        if count > 0 {
+            left.push((*table, count));
+        }
+    }
+    Ok(left)
+}
+
+#[tokio::test]
+async fn a_run_goes_with_everything_that_was_written_for_it_and_leaves_others_alone() -> Result<()>
+{
+    let world = World::start().await?;
+    world
+        .publish(
+            "steps:\n\
+             \x20 - id: charge\n    guard: review\n    http: { post: 'PEER/plain/charges', json: { order: '${{ input.id }}' } }\n\
+             \x20 - id: both\n    parallel:\n      branches:\n\
+             \x20       - steps: [{ id: left, kv: { add: left } }]\n\
+             \x20       - steps: [{ id: right, kv: { add: right } }]\n\
+             \x20 - id: pause\n    if: input.waits\n    wait: { for: 300d }\n",
+        )
+        .await?;
+    let (gone, end) = world.play(r#"{"id":"gone","waits":false}"#).await?;
+    world.deliver(r#"{"id":"gone","waits":false}"#).await?;
+    world
+        .peer
+        .next("/plain/", Behaviour::CloseWithoutAnswer)
+        .await?;
+    let doubtful = world.deliver(r#"{"id":"doubtful","waits":false}"#).await?;
+    soon(async || {
+        let doubted = left(&world, doubtful.run).await?;
+        let counted = left(&world, gone.run).await?;
+        let settled = doubted.iter().any(|(table, _)| *table == "attention")
+            && counted.iter().any(|(table, _)| *table == "duplicates");
+        Ok(settled.then_some(()))
+    })
+    .await?;
+    let waiting = world.deliver(r#"{"id":"waiting","waits":true}"#).await?;
+    let client = world.database().connect().await?;
+    soon(async || {
+        let asleep = "SELECT 1 FROM queue WHERE run_id = $1 AND stage = 'waiting' AND due_at > moment() + interval '1 day'";
+        let row = client.query_opt(asleep, &[waiting.run.as_uuid()]).await?;
+        Ok(row.map(drop))
+    })
+    .await?;
+    let before = (
+        left(&world, waiting.run).await?,
+        left(&world, doubtful.run).await?,
+    );
+
+    days_later(&world, 89).await?;
+    let too_soon = delete_old(&world).await?;
+    days_later(&world, 2).await?;
+    let deleted = delete_old(&world).await?;
+
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
+    assert_eq!((too_soon, deleted), (0, 3), "the run and its two branches");
+    assert_eq!(left(&world, gone.run).await?, []);
+    let after = (
+        left(&world, waiting.run).await?,
+        left(&world, doubtful.run).await?,
+    );
+    assert_eq!(before.0, after.0, "a run that has not ended stays whole");
+    assert_eq!(before.1, after.1, "so does one that is in doubt");
+    let (again, _) = world.play(r#"{"id":"gone","waits":false}"#).await?;
+    ensure!(!again.replayed, "the key is free");
+    assert_eq!(
+        again.run, gone.run,
+        "the first run of a key that nothing knows"
+    );
+    Ok(())
+}
+
+/// The ledger of a key outlasts the history of its first run, for as long as runs of the key follow each other.
+#[tokio::test]
+async fn what_an_earlier_run_did_is_not_repeated_after_that_run_is_gone() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish(
+            "keep: { for: 1d, then: same }\nsteps:\n\
+             \x20 - id: charge\n    guard: review\n    http: { post: 'PEER/plain/charges', json: { order: '${{ input.id }}' } }\n",
+        )
+        .await?;
+    let mut runs = Vec::new();
+    let mut deleted = Vec::new();
+    for _ in 0..3 {
+        runs.push(world.play(r#"{"id":"o-1"}"#).await?.0.run);
+        days_later(&world, 50).await?;
+        deleted.push(delete_old(&world).await?);
+    }
+    let charged = world.peer.count("/plain/").await?.effects;
+    let held = left(&world, runs[0]).await?;
+    days_later(&world, 100).await?;
+    let at_last = delete_old(&world).await?;
+
+    assert_eq!(
+        deleted,
+        [0, 1, 1],
+        "each run goes when it is over for ninety days"
+    );
+    assert_eq!(charged, 1, "run three reads of run two what run one did");
+    assert!(held.contains(&("runs", 1)), "{held:?}");
+    assert_eq!(at_last, 1);
+    // That an effect was reused was counted after its run had gone; that has a time of its own.
+    let mut left = left(&world, runs[0]).await?;
+    left.retain(|(table, _)| *table != "duplicates");
+    assert_eq!(left, []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_held_key_keeps_its_run_and_a_key_of_new_intents_its_count() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "steps:\n  - id: add\n    kv: { add: n }\n";
+    world.publish(&format!("keep: 200d\n{steps}")).await?;
+    let (held, _) = world.play(r#"{"id":"held"}"#).await?;
+
+    days_later(&world, 100).await?;
+    let while_held = delete_old(&world).await?;
+    let repeat = world.deliver(r#"{"id":"held"}"#).await?;
+    let client = world.database().connect().await?;
+    client.execute("UPDATE claims SET intent = 1", &[]).await?;
+    days_later(&world, 200).await?;
+    let afterwards = delete_old(&world).await?;
+
+    assert_eq!((while_held, afterwards), (0, 1));
+    assert_eq!((repeat.replayed, repeat.run), (true, held.run));
+    assert_eq!(left(&world, held.run).await?, [("claims", 1)]);
+    let (again, end) = world.play(r#"{"id":"held"}"#).await?;
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
+    assert_ne!(again.run, held.run, "the claim goes on counting");
+    Ok(())
+}
+
+#[tokio::test]
+async fn many_items_go_in_several_transactions() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish("steps:\n  - id: each\n    foreach: { in: input.items, key: string(item), steps: [{ id: add, kv: { add: n } }] }\n")
+        .await?;
+    let items: Vec<u32> = (0..600).collect();
+    let (run, end) = world
+        .play(&serde_json::json!({"id": "many", "items": items}).to_string())
+        .await?;
+
+    days_later(&world, 100).await?;
+    let deleted = delete_old(&world).await?;
+
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
+    assert_eq!(deleted, 601);
+    assert_eq!(left(&world, run.run).await?, []);
+    Ok(())
+}
