@@ -409,6 +409,8 @@ CREATE TABLE runs (
     fault json,
     -- The run that it is a child of, where it is an item of foreach or a branch of parallel.
     parent_id uuid,
+    -- When its payloads were erased; it is not resumed or replayed any more.
+    erased_at timestamp with time zone,
 
     CONSTRAINT runs_pkey PRIMARY KEY (id),
     CONSTRAINT ended_when_final CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['succeeded'::run_state, 'failed'::run_state, 'cancelled'::run_state, 'superseded'::run_state]))))
@@ -1343,6 +1345,7 @@ CREATE TABLE resources (
 );
 CREATE INDEX resources_by_creation ON resources USING btree (namespace_id, created_at, digest);
 CREATE INDEX resources_by_expiry ON resources USING btree (expires_at);
+CREATE INDEX resources_by_run ON resources USING btree (run_id) WHERE (run_id IS NOT NULL);
 
 -- What language models answered, so that the same question is asked once.
 CREATE TABLE llm_answers (
@@ -1363,6 +1366,7 @@ CREATE TABLE llm_answers (
     CONSTRAINT llm_answers_digest_check CHECK ((octet_length(digest) = 32))
 );
 CREATE INDEX llm_answers_by_expiry ON llm_answers USING btree (expires_at);
+CREATE INDEX llm_answers_by_run ON llm_answers USING btree (run_id) WHERE (run_id IS NOT NULL);
 
 -- Repeats that were stopped: one row per place and payload, however many come.
 CREATE TABLE duplicates (

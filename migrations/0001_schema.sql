@@ -325,6 +325,7 @@ CREATE TABLE runs (
     result         json,
     fault          json,
     parent_id      uuid,
+    erased_at      timestamptz,
     CONSTRAINT ended_when_final
         CHECK ((ended_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled', 'superseded')))
 ) WITH (fillfactor = 85);
@@ -342,6 +343,7 @@ COMMENT ON COLUMN runs.ended_at IS 'When it ended.';
 COMMENT ON COLUMN runs.result IS 'Its result, if it succeeded.';
 COMMENT ON COLUMN runs.fault IS 'Why it failed or stopped.';
 COMMENT ON COLUMN runs.parent_id IS 'The run that it is a child of, where it is an item of foreach or a branch of parallel.';
+COMMENT ON COLUMN runs.erased_at IS 'When its payloads were erased; it is not resumed or replayed any more.';
 CREATE INDEX runs_by_age ON runs (namespace_id, accepted_at, id) WHERE parent_id IS NULL;
 CREATE INDEX runs_by_release ON runs (release_id, accepted_at, id) WHERE parent_id IS NULL;
 
@@ -1217,6 +1219,7 @@ COMMENT ON COLUMN resources.run_id IS 'The run that kept it first; null where it
 COMMENT ON COLUMN resources.step IS 'The step that kept it first; null where it was uploaded.';
 COMMENT ON COLUMN resources.created_at IS 'When.';
 COMMENT ON COLUMN resources.expires_at IS 'When it may be removed.';
+CREATE INDEX resources_by_run ON resources (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX resources_by_expiry ON resources (expires_at);
 CREATE INDEX resources_by_creation ON resources (namespace_id, created_at, digest);
 
@@ -1236,6 +1239,7 @@ COMMENT ON COLUMN llm_answers.answer IS 'The answer, with tokens and cost.';
 COMMENT ON COLUMN llm_answers.created_at IS 'When it was given.';
 COMMENT ON COLUMN llm_answers.expires_at IS 'When it expires; where its run has not ended, when that is checked again.';
 COMMENT ON COLUMN llm_answers.run_id IS 'The run that the answer is scoped to, and is kept as long as; null where the scope is wider.';
+CREATE INDEX llm_answers_by_run ON llm_answers (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX llm_answers_by_expiry ON llm_answers (expires_at);
 
 -- ----------------------------------------------------------------- What arrived and started nothing

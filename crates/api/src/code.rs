@@ -273,7 +273,7 @@ codes! {
         "Show the run to see how it ended; nothing was changed.";
     /// The run has not ended.
     RunNotEnded "run-not-ended" 409 "The run has not ended"
-        "Cancel the run or wait until it ends; the key of a run that has not ended is never dropped.";
+        "Cancel the run or wait until it ends, and settle its doubts; until then its key is not dropped, nor its payloads erased.";
     /// The flow's text has mistakes.
     FlowInvalid "flow-invalid" 422 "The flow has errors"
         "Fix what the diagnostics point at.";

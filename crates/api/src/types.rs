@@ -88,8 +88,8 @@ pub use replay_plan::{
 };
 pub use resource::{Resource, ResourceFilter, UploadResource};
 pub use run::{
-    AtGate, BehindKey, Cancel, Cancelled, DropKey, Dropped, JournalEvent, JournalLine, KeyInfo,
-    Resume, Resumed, Run, RunDetail, RunFilter, StartRun, Started,
+    AtGate, BehindKey, Cancel, Cancelled, DropKey, Dropped, EraseRun, ErasedRuns, JournalEvent,
+    JournalLine, KeyInfo, Resume, Resumed, Run, RunDetail, RunFilter, StartRun, Started,
 };
 pub use run_job::{
     AskRunJob, RefusedRun, RunJob, RunJobPlan, RunJobStateCount, RunJobVerb, StopRunJob,

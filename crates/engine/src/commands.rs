@@ -11,6 +11,7 @@ pub mod connection;
 pub mod decide_approval;
 pub mod decide_held;
 pub mod drop_key;
+pub mod erase;
 pub mod fire_schedule;
 pub mod member;
 pub mod namespace;

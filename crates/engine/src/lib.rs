@@ -60,6 +60,7 @@ pub use commands::connection::{Actor, ConnectionChange, ConnectionError, SecretC
 pub use commands::decide_approval::{Approver, ClaimedName, DecideError, Decided};
 pub use commands::decide_held::{HeldError, HeldOutcome, HeldWish};
 pub use commands::drop_key::{DropError, DropWish};
+pub use commands::erase::{EraseError, Erasure};
 pub use commands::fire_schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
 pub use commands::member::{GROUP_CHARS_MAX, MemberError};
 pub use commands::namespace::{NamespaceError, NewNamespace};

@@ -250,6 +250,23 @@ impl Resources {
         Ok(removed)
     }
 
+    /// Removes the bytes of a resource whose row went, at once, unless a row needs them again.
+    pub(crate) async fn remove(
+        &self,
+        namespace_id: i32,
+        resource: ResourceRef,
+    ) -> Result<(), ExpireError> {
+        let at = Timestamp::UNIX_EPOCH;
+        let Some(aside) = self.store.set_aside(namespace_id, resource, at).await? else {
+            return Ok(());
+        };
+        match resources::is_needed(self.cell.of(resource), namespace_id, resource).await? {
+            true => self.store.restore(aside).await?,
+            false => self.store.discard(aside).await?,
+        }
+        Ok(())
+    }
+
     /// Settles what was set aside a day before: bytes that a row needs are restored, the rest is
     /// discarded. Removes uploads that were left behind. Returns how many objects were removed.
     ///

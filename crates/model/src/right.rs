@@ -65,7 +65,7 @@ rights! {
     /// To do the work of tasks.
     Work "work" "claim tasks, and renew and answer those that this token claimed";
     /// To manage access.
-    Admin "admin" "create, list and revoke tokens, say what groups may do, and keep people out";
+    Admin "admin" "create, list and revoke tokens, say what groups may do, keep people out, and erase payloads of runs";
     /// To read the audit record.
     Audit "audit" "read the audit record";
     /// To manage the installation.

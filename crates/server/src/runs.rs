@@ -2,8 +2,10 @@
 
 mod behind_key;
 mod detail;
+mod erase;
 
 pub(crate) use detail::show;
+pub(crate) use erase::erase;
 
 use std::time::Duration;
 
@@ -256,6 +258,7 @@ pub(crate) fn view(run: &RunView) -> Run {
         result: read_json(run.result.as_deref()),
         fault: read_json(run.fault.as_deref()),
         cancelling: run.cancelling,
+        erased_at: run.erased_at,
         parent: run.parent,
     }
 }

@@ -186,6 +186,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("resources", resources::STATEMENTS),
         ("retention", retention::STATEMENTS),
         ("retention", retention::RUNS),
+        ("retention", retention::ERASE),
         ("run_jobs", run_jobs::STATEMENTS),
         ("runs", runs::STATEMENTS),
         ("runs", runs::LISTS),

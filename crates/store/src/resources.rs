@@ -208,7 +208,7 @@ pub async fn list_strays(
     Ok(rows.iter().filter_map(read).collect())
 }
 
-fn to_ref(digest: &[u8]) -> Option<ResourceRef> {
+pub(crate) fn to_ref(digest: &[u8]) -> Option<ResourceRef> {
     digest.try_into().ok().map(ResourceRef::from_digest)
 }
 

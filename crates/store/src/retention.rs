@@ -5,8 +5,12 @@
 //! moves instead. A claim gets its expiry when its run is accepted and is looked at once that is
 //! over, so the commit that ends a run writes nothing for it.
 
+#[macro_use]
 mod runs;
+mod erase;
 
+pub(crate) use erase::STATEMENTS as ERASE;
+pub use erase::{ErasedRun, Family, Marked, erase, erase_elsewhere, erase_named, mark};
 pub use runs::{DeletedRuns, OldRuns, RunCursor, delete_old, list_old, list_releases};
 
 use semel_model::Span;

@@ -37,7 +37,7 @@ macro_rules! select {
             "
     SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
            q.holder IS NOT NULL, r.accepted_at, r.ended_at, r.result, r.fault,
-           nullif(q.due_at, 'infinity'), r.partition_date, coalesce(q.cancel, false), r.parent_id
+           nullif(q.due_at, 'infinity'), r.partition_date, coalesce(q.cancel, false), r.parent_id, r.erased_at
       FROM runs r
       JOIN releases l ON l.id = r.release_id
       JOIN flows f ON f.id = l.flow_id
@@ -120,6 +120,8 @@ pub struct RunView {
     pub cancelling: bool,
     /// Its parent run, if it is a child run.
     pub parent: Option<RunId>,
+    /// When its payloads were erased.
+    pub erased_at: Option<Timestamp>,
 }
 
 /// Why a run that has not ended is not held.
@@ -337,5 +339,6 @@ fn read_view(row: &Row) -> RunView {
         partition_date: row.get(13),
         cancelling: row.get(14),
         parent: row.get::<_, Option<Uuid>>(15).map(RunId::from_uuid),
+        erased_at: row.get(16),
     }
 }

@@ -9,9 +9,9 @@ use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError, PATIENCE};
 use crate::types::{
     Amend, Amended, Cancel, Cancelled, ChildRun, ChildRunFilter, DoubtFilter, DropKey, Dropped,
-    Duplicate, DuplicateFilter, Effect, EffectFilter, EffectReason, EffectReopened, KeyAudit,
-    KeyInfo, Page, PreviewReplay, Replay, ReplayPreview, Replayed, Resume, Resumed, Run, RunDetail,
-    RunFilter, Settle, Settled, StartRun, Started,
+    Duplicate, DuplicateFilter, Effect, EffectFilter, EffectReason, EffectReopened, EraseRun,
+    ErasedRuns, KeyAudit, KeyInfo, Page, PreviewReplay, Replay, ReplayPreview, Replayed, Resume,
+    Resumed, Run, RunDetail, RunFilter, Settle, Settled, StartRun, Started,
 };
 
 /// How long an audit may take: it reads everything that is recorded of a flow.
@@ -67,6 +67,17 @@ impl Client {
     ) -> Result<Answer<Cancelled>, ClientError> {
         let path = ["v1", "runs", &run.to_string(), "cancel"];
         carry_out(self.post(&path, key).json(cancel)).await
+    }
+
+    /// Erases what was said in the runs of a run's key.
+    pub async fn erase_run(
+        &self,
+        run: RunId,
+        erase: &EraseRun,
+        key: &str,
+    ) -> Result<Answer<ErasedRuns>, ClientError> {
+        let path = ["v1", "runs", &run.to_string(), "erase"];
+        carry_out(self.post(&path, key).json(erase)).await
     }
 
     /// Resumes a run that failed or needs review.

@@ -92,6 +92,9 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::RunId>)]
     pub parent: Option<RunId>,
+    /// When its payloads were erased.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erased_at: Option<Timestamp>,
 }
 
 /// A run with all that happened to it.
@@ -274,6 +277,32 @@ pub struct KeyInfo {
     pub fingerprint: Option<String>,
     /// When the key may expire.
     pub expires_at: Timestamp,
+}
+
+/// Erases what was said in the runs of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EraseRun {
+    /// Why, for the audit log.
+    pub reason: String,
+}
+
+/// What was said in the runs of a key was erased.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ErasedRuns {
+    /// The run that was named.
+    #[schema(value_type = schema::RunId)]
+    pub run: RunId,
+    /// How many runs of its key were erased, with child runs.
+    pub runs: u64,
+    /// How many resources were removed.
+    pub resources: u64,
+    /// The runs of other keys that they started, which keep what they were given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<schema::RunId>)]
+    pub started: Vec<RunId>,
+    /// What may still have copies, in words.
+    pub not_reached: Vec<String>,
 }
 
 /// Frees a key, so that the next delivery makes a new run.

@@ -1,6 +1,7 @@
 //! `semel run`: executions of flows.
 
 mod cancel;
+mod erase;
 mod items;
 mod job;
 mod list;
@@ -20,7 +21,7 @@ use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 
-/// Start, list, show, watch, cancel, resume and replay runs.
+/// Start, list, show, watch, cancel, resume, replay and erase runs.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
   semel run start greet --input '{\"id\":\"1\",\"name\":\"Ada\"}' --wait 30s
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Items(items::Arguments),
     Cancel(cancel::Arguments),
     Resume(resume::Arguments),
+    Erase(erase::Arguments),
     Job(job::Arguments),
     Replay(replay::Arguments),
 }
@@ -47,6 +49,7 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
         Command::Items(arguments) => items::run(ctx, arguments).await,
         Command::Cancel(arguments) => cancel::run(ctx, arguments).await,
         Command::Resume(arguments) => resume::run(ctx, arguments).await,
+        Command::Erase(arguments) => erase::run(ctx, arguments).await,
         Command::Job(arguments) => job::run(ctx, arguments).await,
         Command::Replay(arguments) => replay::run(ctx, arguments).await,
     }

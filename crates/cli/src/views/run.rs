@@ -227,6 +227,11 @@ pub(crate) fn head(run: &Run, extent: Extent, style: Style) -> String {
         let took = offset(run.accepted_at, ended_at);
         lines.push(format!("  ended     {ended_at} ({took})"));
     }
+    if let Some(erased_at) = run.erased_at {
+        lines.push(format!(
+            "  erased    {erased_at}: payloads are gone, what was done stays"
+        ));
+    }
     if let Some(due_at) = run.due_at.filter(|_| run.state.state() == RunState::Active) {
         lines.push(format!("  due       {due_at} ({})", ago(due_at)));
     }

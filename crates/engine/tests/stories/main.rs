@@ -15,6 +15,7 @@ mod doubts;
 mod earlier_runs;
 mod effects;
 mod entries;
+mod erasure;
 mod events;
 mod history;
 mod hostile;

@@ -13,7 +13,7 @@ use semel_store::tasks::{TaskClaim, TaskHold};
 use semel_store::{clock, effects, tasks};
 use serde_json::{Value, json};
 
-mod hands;
+pub(crate) mod hands;
 mod paused;
 
 use hands::{answer, claim, done, end, failed, hold, lose, take, until, world_with};

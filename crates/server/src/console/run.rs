@@ -251,7 +251,7 @@ fn offers(visit: &Visit, run: &Run, (reason, refused): (&str, bool)) -> Result<M
         RunStatus::NeedsReview,
         RunStatus::Quarantined,
     ];
-    if resumable.contains(&run.state) {
+    if resumable.contains(&run.state) && run.erased_at.is_none() {
         let form = acts::form(
             visit,
             Offer {

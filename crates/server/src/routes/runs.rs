@@ -3,10 +3,10 @@
 use semel_api::Code;
 use semel_api::schema::{ReplayPreview, Span};
 use semel_api::types::{
-    Cancel, Cancelled, ChildRun, ChildRunFilter, Overview, PreviewReplay, Replay, Replayed, Resume,
-    Resumed, Run, RunDetail, RunFilter, Tallies, TallyFilter,
+    Cancel, Cancelled, ChildRun, ChildRunFilter, EraseRun, ErasedRuns, Overview, PreviewReplay,
+    Replay, Replayed, Resume, Resumed, Run, RunDetail, RunFilter, Tallies, TallyFilter,
 };
-use semel_model::Right::{Operate, Read, Replay as MayReplay};
+use semel_model::Right::{Admin, Operate, Read, Replay as MayReplay};
 
 use crate::access::Routes;
 use crate::{child_runs, replays, runs, tallies};
@@ -33,6 +33,20 @@ pub(super) fn routes() -> Routes {
         .takes::<Cancel>()
         .accepted::<Cancelled>()
         .fails(&[Code::RunNotFound, Code::RunEnded, Code::ReasonInvalid])
+        .post("/runs/{run}/erase", Admin, runs::erase)
+        .op(
+            "erase_run",
+            "Erase what was said in all runs of a run's key; what they did stays.",
+        )
+        .keyed()
+        .takes::<EraseRun>()
+        .ok::<ErasedRuns>()
+        .fails(&[
+            Code::RunNotFound,
+            Code::RunNotEnded,
+            Code::JournalInconsistent,
+            Code::ReasonInvalid,
+        ])
         .post("/runs/{run}/resume", Operate, runs::resume)
         .op(
             "resume_run",

@@ -186,6 +186,7 @@ const SENSITIVE: &[&str] = &[
     "POST /v1/flows/{flow}/promote promote",
     "POST /v1/flows/{flow}/runs start",
     "POST /v1/runs/{run}/cancel operate",
+    "POST /v1/runs/{run}/erase admin",
     "POST /v1/runs/{run}/resume operate",
     "POST /v1/runs/{run}/replay replay",
     "POST /v1/runs/{run}/replay/preview replay",

@@ -20,6 +20,16 @@ use uuid::Uuid;
 
 use crate::cell::{EveryCell, ReadError};
 
+/// Whether a run of a key has not ended, something of it is in doubt or waits for an operator, or a named
+/// effect does not know its outcome yet.
+macro_rules! is_open {
+    () => {
+        "EXISTS (SELECT FROM queue q WHERE q.run_id BETWEEN k.low AND k.high)
+           OR EXISTS (SELECT FROM attention a WHERE a.subject_id BETWEEN k.low AND k.high)
+           OR EXISTS (SELECT FROM named_effect_notices n WHERE n.run_id BETWEEN k.low AND k.high)"
+    };
+}
+
 /// Every release that a run is on.
 const RELEASES: &str = "
     WITH RECURSIVE found AS (
@@ -52,22 +62,24 @@ const LOCK: &str = "
 /// The runs of keys, oldest first: whether each is past its time, whether it read what was done before
 /// it (the first run of a key, which has the identity of its claim, had nothing to read), and whether
 /// anything of its key is open.
-const JUDGE: &str = "
+const JUDGE: &str = concat!(
+    "
     SELECT r.claim_id, r.id, coalesce(r.ended_at < (SELECT moment()) - make_interval(secs => $4), false),
            r.id <> r.claim_id AND
            EXISTS (SELECT FROM journal j, json_array_elements(j.events) e
                     WHERE j.partition_date = r.partition_date AND j.run_id = r.id
                       AND e ->> 'event' = 'inherited'),
-           EXISTS (SELECT FROM queue q WHERE q.run_id BETWEEN k.low AND k.high)
-           OR EXISTS (SELECT FROM attention a WHERE a.subject_id BETWEEN k.low AND k.high)
-           OR EXISTS (SELECT FROM named_effect_notices n WHERE n.run_id BETWEEN k.low AND k.high)
+           ",
+    is_open!(),
+    "
       FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (claim_id, low, high)
       JOIN runs r ON r.id BETWEEN k.low AND k.high AND r.claim_id = k.claim_id
      ORDER BY r.claim_id, r.accepted_at, r.id
-       FOR UPDATE OF r";
+       FOR UPDATE OF r"
+);
 
 /// Runs and what they are the parents of, innermost first.
-const TREE: &str = "
+pub(super) const TREE: &str = "
     WITH RECURSIVE tree (id, depth) AS (
         SELECT t.id, 0 FROM unnest($1::uuid[]) AS t (id)
         UNION ALL

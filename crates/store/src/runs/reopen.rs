@@ -25,7 +25,7 @@ macro_rules! reopen {
         SELECT c.id, r.id AS run_id, r.partition_date
           FROM runs r
           JOIN claims c ON c.id = r.claim_id AND c.run_id = r.id
-         WHERE r.id = $1 AND r.state IN (",
+         WHERE r.id = $1 AND r.erased_at IS NULL AND r.state IN (",
             $states,
             ")
            FOR UPDATE OF c),

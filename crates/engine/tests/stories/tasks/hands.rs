@@ -40,13 +40,13 @@ pub(super) fn claim(world: &World) -> TaskClaim {
 }
 
 /// Claims the one task that has to be there soon.
-pub(super) async fn take(world: &World) -> Result<ClaimedTask> {
+pub(crate) async fn take(world: &World) -> Result<ClaimedTask> {
     let patience = Duration::from_secs(15);
     let mut claimed = world.engine.claim_tasks(&claim(world), patience).await?;
     claimed.pop().context("a task")
 }
 
-pub(super) async fn answer(
+pub(crate) async fn answer(
     world: &World,
     task: &ClaimedTask,
     said: TaskAnswer,
@@ -69,7 +69,7 @@ pub(super) async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
     end.context("there is such a run")
 }
 
-pub(super) fn done(value: Value) -> TaskAnswer {
+pub(crate) fn done(value: Value) -> TaskAnswer {
     TaskAnswer::Done(value)
 }
 

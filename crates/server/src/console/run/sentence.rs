@@ -14,6 +14,9 @@ pub(super) fn sentence(visit: &Visit, detail: &RunDetail) -> Markup {
     if !detail.effects.is_empty() {
         parts.push(Markup::text(&effects_sentence(&detail.effects)));
     }
+    if detail.run.erased_at.is_some() {
+        parts.push(Markup::text("Its payloads were erased."));
+    }
     let doubts = detail.effects.iter();
     let doubts = doubts.filter(|effect| effect.state == EffectState::InDoubt);
     parts.extend(doubts.map(|effect| {

@@ -1,0 +1,252 @@
+//! Erasing what was said in the runs of a key: payloads go, and what the runs did stays.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::civil::Date;
+use semel_model::event::{ChildBegun, Event, NameEvent};
+use semel_model::{Fault, NamedEffectId, PastOutcome, RunId};
+use semel_store::audit::{AuditEntry, ReasonError};
+use semel_store::journal::{self, JournalRow};
+use semel_store::retention::{self, ErasedRun, Family, Marked};
+use serde_json::Value;
+
+use crate::runtime::Runtime;
+use crate::state::PastLedger;
+use crate::unavailable::unavailable_from_store;
+
+/// What stands where something was erased.
+const ERASED: &str = "erased";
+
+/// How many runs one commit erases.
+const BATCH: usize = 50;
+
+/// Why nothing is erased.
+#[derive(Debug, thiserror::Error)]
+pub enum EraseError {
+    /// There is no such run.
+    #[error("there is no such run")]
+    Unknown,
+    /// A run of its key has not ended, or something of it is in doubt.
+    #[error("a run of its key has not ended, or something of it is in doubt")]
+    NotEnded,
+    /// A journal was written by another version.
+    #[error("the journal of {run} cannot be read by this version")]
+    Unreadable {
+        /// Its run.
+        run: RunId,
+    },
+    /// The reason cannot be recorded; nothing was done.
+    #[error(transparent)]
+    Reason(#[from] ReasonError),
+    /// The database or the resource store did not answer in time.
+    #[error("the run could not be erased: {0}")]
+    Unavailable(String),
+}
+
+impl EraseError {
+    /// The stable word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "run-not-found",
+            Self::NotEnded => "run-not-ended",
+            Self::Unreadable { .. } => "journal-inconsistent",
+            Self::Reason(error) => error.code(),
+            Self::Unavailable(_) => "database-unavailable",
+        }
+    }
+}
+
+unavailable_from_store!(EraseError);
+
+/// What was erased.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Erasure {
+    /// How many runs, with child runs.
+    pub runs: u64,
+    /// How many resources.
+    pub resources: u64,
+    /// The runs of other keys that they started: what those were told is theirs.
+    pub started: Vec<RunId>,
+    /// How many deliveries of their events are on their way.
+    pub deliveries: u64,
+}
+
+/// What a journal keeps, and what it names.
+struct Remains {
+    events: Vec<Event>,
+    names: BTreeSet<NamedEffectId>,
+    started: BTreeSet<RunId>,
+}
+
+impl Runtime {
+    /// Erases what was said in all runs of a run's key, with their child runs. What they did, and under
+    /// which keys, stays; none of them is resumed or replayed any more.
+    pub async fn erase_run(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        run: RunId,
+        reason: &str,
+        actor: &str,
+    ) -> Result<Erasure, EraseError> {
+        let act = AuditEntry::new(namespace_id, actor, "run.erase", &run.to_string());
+        let act = act.because(reason)?.about(run);
+        let family = match retention::mark(self.cell.of(run), namespace_id, run, &act).await? {
+            Marked::Runs(family) => family,
+            Marked::Unknown => return Err(EraseError::Unknown),
+            Marked::Open => return Err(EraseError::NotEnded),
+        };
+        let mut erasure = Erasure {
+            runs: family.runs.len() as u64,
+            resources: 0,
+            started: Vec::new(),
+            deliveries: family.deliveries,
+        };
+        for batch in family.runs.chunks(BATCH) {
+            self.erase_batch(namespace_id, &family, batch, &mut erasure)
+                .await?;
+        }
+        Ok(erasure)
+    }
+
+    async fn erase_batch(
+        &self,
+        namespace_id: i32,
+        family: &Family,
+        batch: &[(RunId, Date)],
+        erasure: &mut Erasure,
+    ) -> Result<(), EraseError> {
+        let mut erased = Vec::with_capacity(batch.len());
+        for &(run, partition_date) in batch {
+            let rows = journal::read(self.cell.of(run), partition_date, run).await?;
+            let remains = remains(run, &rows).ok_or(EraseError::Unreadable { run })?;
+            for name in remains.names {
+                retention::erase_named(self.cell.of(name), name, run).await?;
+            }
+            erasure.started.extend(remains.started);
+            erased.push(ErasedRun {
+                run,
+                partition_date,
+                events: remains.events,
+            });
+        }
+        let (cell, key) = (self.cell.every(), &family.key);
+        let gone = retention::erase_elsewhere(cell, namespace_id, key, &erased).await?;
+        for resource in &gone {
+            let removed = self.resources().remove(namespace_id, *resource).await;
+            removed.map_err(|error| EraseError::Unavailable(error.to_string()))?;
+        }
+        erasure.resources += gone.len() as u64;
+        if let Some(first) = erased.first() {
+            retention::erase(self.cell.of(first.run), &erased).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What a journal keeps: where the run came from, its effects without what they gave, and its end. None where
+/// an event cannot be read.
+fn remains(run: RunId, rows: &[JournalRow]) -> Option<Remains> {
+    let mut ledger = PastLedger::new(run);
+    let (mut names, mut started) = (BTreeSet::new(), BTreeSet::new());
+    let (mut begun, mut ended) = (Vec::new(), None);
+    for row in rows {
+        for event in row.read().ok()? {
+            if let Event::Named {
+                named: NameEvent::Asked { name, .. },
+                ..
+            } = &event
+            {
+                names.insert(*name);
+            }
+            if let Event::Started { run, .. } = &event {
+                started.insert(*run);
+            }
+            begun.extend(erased_beginning(&event));
+            ended = erased_end(&event).or(ended);
+            ledger.read(event, row.at);
+        }
+    }
+    let mut events = begun;
+    // A run that ended before it had read what the one before it did leaves that to the next.
+    if ledger.unread().is_none() {
+        events.push(erased_ledger(ledger)?);
+    }
+    events.extend(ended);
+    Some(Remains {
+        events,
+        names,
+        started,
+    })
+}
+
+/// Where the run came from.
+fn erased_beginning(event: &Event) -> Option<Event> {
+    let mut kept = event.clone();
+    if let Event::Accepted {
+        input,
+        headers,
+        query,
+        ..
+    } = &mut kept
+    {
+        *input = Value::from(ERASED);
+        *headers = Value::Null;
+        *query = Value::Null;
+        return Some(kept);
+    }
+    if let Event::Begun(ChildBegun { item, .. }) = &mut kept {
+        erase_value(item);
+        return Some(kept);
+    }
+    matches!(kept, Event::Follows(_)).then_some(kept)
+}
+
+fn erased_end(event: &Event) -> Option<Event> {
+    let Event::Ended {
+        state,
+        result,
+        fault,
+    } = event
+    else {
+        return None;
+    };
+    let (mut result, mut fault) = (result.clone(), fault.clone());
+    erase_value(&mut result);
+    fault.iter_mut().for_each(erase_fault);
+    Some(Event::Ended {
+        state: *state,
+        result,
+        fault,
+    })
+}
+
+/// What the run and those before it did, as the next run of the key reads it.
+fn erased_ledger(ledger: PastLedger) -> Option<Event> {
+    let mut inherited = ledger.inherited(0, |_| false);
+    let Event::Inherited { runs, effects, .. } = &mut inherited else {
+        return None;
+    };
+    // The reader adds the run itself.
+    runs.remove(0);
+    for effect in effects {
+        match &mut effect.outcome {
+            PastOutcome::Done { result, .. } => erase_value(result),
+            PastOutcome::Failed { fault } => erase_fault(fault),
+            PastOutcome::Undone => {}
+            // The next run would send it again as it was: nothing of a key that is in doubt is erased.
+            PastOutcome::InDoubt { .. } => return None,
+        }
+    }
+    Some(inherited)
+}
+
+fn erase_value(value: &mut Value) {
+    if !value.is_null() {
+        *value = Value::from(ERASED);
+    }
+}
+
+fn erase_fault(fault: &mut Fault) {
+    ERASED.clone_into(&mut fault.message);
+}

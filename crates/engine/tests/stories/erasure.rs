@@ -1,0 +1,217 @@
+//! Erasing payloads: nothing of them is left in the database or the resource store, and everything that
+//! keeps an effect from happening twice is.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use semel_engine::{EraseError, Intake};
+use semel_model::RunId;
+use semel_model::run::RunState;
+use semel_testkit::peer::Behaviour;
+use serde_json::json;
+
+use crate::approvals::{decide, open_approval, token};
+use crate::tasks::hands::{answer, done, take};
+use crate::world::{World, soon};
+
+/// Everything that a person or a program can say in a run, with a word of a customer's in each place.
+const EVERYTHING: &str = "steps:
+  - { id: draft, function: '{\"note\": \"planted-function \" + input.name}' }
+  - id: charge
+    key: '\"charge:\" + input.id'
+    scope: flow
+    guard: review
+    http: { post: 'PEER/plain/charges', json: { who: '${{ input.name }}' } }
+    external_id: result.id
+  - id: work
+    guard: review
+    task: { queue: images, input: { who: '${{ input.name }}' }, within: 1h, lease: 30s }
+  - id: each
+    foreach: { in: input.items, key: item.id, steps: [{ id: post, guard: review, http: { post: 'PEER/plain/items', json: { item: '${{ item }}' } } }] }
+  - id: large
+    persist: { value: '${{ input.long }}', name: 'planted-resource-name' }
+  - id: sign
+    approval: { from: [ada], show: { who: '${{ input.name }}' }, within: 2d }
+  - id: tell
+    emit: { event: order.paid, data: '${{ input }}' }
+  - id: url
+    kv: { set: 'url', value: '${{ waits.answer.url }}' }
+  - id: answer
+    wait: { callback: true, within: 1h }
+result: '[steps.answer.result, steps.work.result, steps.draft.result]'
+";
+
+/// The tables whose rows have a word in them, and how many there are.
+async fn planted(world: &World) -> Result<Vec<(String, i64)>> {
+    let client = world.database().connect().await?;
+    let tables = "SELECT relname::text FROM pg_class
+                   WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+                     AND relname NOT IN ('flows', 'releases')";
+    let mut found = Vec::new();
+    for row in client.query(tables, &[]).await? {
+        let table: String = row.get(0);
+        let count = format!("SELECT count(*) FROM \"{table}\" t WHERE t::text LIKE '%planted-%'");
+        let count: i64 = client.query_one(&count, &[]).await?.get(0);
+        if count > 0 {
+            found.push((table, count));
+        }
+    }
+    Ok(found)
+}
+
+/// Plays a run of [`EVERYTHING`] to its end, with a repeat that has another payload.
+async fn play(world: &World) -> Result<(RunId, String)> {
+    let payload = json!({
+        "id": "o-1",
+        "name": "planted-name",
+        "items": [{"id": 1, "text": "planted-item"}, {"id": 2, "text": "planted-other-item"}],
+        "long": format!("planted-long {}", "x".repeat(70_000)),
+    });
+    let payload = payload.to_string();
+    let run = world.deliver(&payload).await?.run;
+    let task = take(world).await?;
+    answer(world, &task, done(json!({"said": "planted-answer"}))).await?;
+    let asked = open_approval(world, run).await?;
+    decide(world, &asked, &token("ada", &[]), true).await?;
+    let url = soon(async || Ok(world.kv("url").await?.as_str().map(str::to_owned))).await?;
+    let token = url.rsplit('/').next().context("a token")?;
+    world
+        .engine
+        .call_back(token, br#"{"said":"planted-callback"}"#)
+        .await?;
+    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = end.context("a run")?;
+    ensure!(end.state == RunState::Succeeded, "{end:?}");
+    // Refused or answered: it is recorded with its payload.
+    let other = r#"{"id":"o-1","name":"planted-mismatch","items":[],"long":""}"#;
+    let _ = world.try_deliver_to("story", other).await;
+    soon(async || {
+        let found = planted(world).await?;
+        let repeated = found.iter().any(|(table, _)| table == "duplicates");
+        let dispatched = !found.iter().any(|(table, _)| table == "outbox");
+        Ok((repeated && dispatched).then_some(()))
+    })
+    .await?;
+    Ok((run, payload))
+}
+
+#[tokio::test]
+async fn nothing_that_was_said_in_a_run_is_left_and_a_repeat_still_finds_it() -> Result<()> {
+    let world = World::start_with_outputs().await?;
+    world.publish(EVERYTHING).await?;
+    let (run, payload) = play(&world).await?;
+    let before = planted(&world).await?;
+    let client = world.database().connect().await?;
+    let ledger = "SELECT count(*) FROM effects WHERE state = 'done'";
+    let ledger = async || -> Result<i64> { Ok(client.query_one(ledger, &[]).await?.get(0)) };
+    let (effects, sent) = (ledger().await?, world.peer.count("/plain/").await?);
+
+    let erased = world
+        .engine
+        .erase_run(world.namespace_id, run, "request 118", "test")
+        .await?;
+    let after = planted(&world).await?;
+    let repeat = world.deliver(&payload).await?;
+
+    let tables: Vec<&str> = before.iter().map(|(table, _)| table.as_str()).collect();
+    for table in [
+        "runs",
+        "tasks",
+        "approvals",
+        "waits",
+        "duplicates",
+        "resources",
+    ] {
+        ensure!(
+            tables.contains(&table),
+            "nothing was planted in {table}: {before:?}"
+        );
+    }
+    assert_eq!((erased.runs, erased.resources), (3, 1), "{erased:?}");
+    assert_eq!(after, [], "what is left of {before:?}");
+    let named = "SELECT result::text FROM named_effects WHERE state = 'done'";
+    let named: String = client.query_one(named, &[]).await?.get(0);
+    assert_eq!(named, "\"erased\"");
+    assert_eq!((repeat.run, repeat.replayed), (run, true));
+    assert_eq!(repeat.state, RunState::Succeeded);
+    assert_eq!(repeat.result.as_deref(), Some("\"erased\""));
+    assert_eq!(
+        ledger().await?,
+        effects,
+        "what was done stays in the ledger"
+    );
+    assert_eq!(world.peer.count("/plain/").await?.calls, sent.calls);
+    let again = world
+        .engine
+        .erase_run(world.namespace_id, run, "once more", "test")
+        .await?;
+    assert_eq!(again.runs, 3, "a repeat completes what was cut short");
+    Ok(())
+}
+
+/// The next run of the key knows what was done, and does none of it again.
+#[tokio::test]
+async fn what_was_done_is_not_repeated_after_it_was_erased() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "keep: { for: 1d, then: same }\nsteps:\n\
+        \x20 - { id: charge, guard: review, http: { post: 'PEER/plain/charges', json: { who: '${{ input.name }}' } } }\n\
+        \x20 - id: each\n    foreach: { in: input.items, key: string(item), steps: [{ id: post, guard: review, http: { post: 'PEER/plain/items', json: { item: '${{ item }}' } } }] }\n";
+    world.publish(steps).await?;
+    let payload = r#"{"id":"o-1","name":"x","items":[1,2]}"#;
+    let (first, _) = world.play(payload).await?;
+    world
+        .engine
+        .erase_run(world.namespace_id, first.run, "request 118", "test")
+        .await?;
+    let cell = world.engine.cell();
+    semel_store::clock::move_ahead(cell, Duration::from_secs(2 * 86_400)).await?;
+    semel_store::retention::forget_keys(cell.every()).await?;
+
+    let (second, end) = world.play(payload).await?;
+
+    assert_ne!(first.run, second.run);
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
+    assert_eq!(world.peer.count("/plain/").await?.calls, 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_has_not_ended_or_is_in_doubt_is_not_erased_and_an_erased_one_not_resumed()
+-> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish(
+            "steps:\n  - id: charge\n    guard: review\n    http: { post: 'PEER/plain/charges', json: { id: '${{ input.id }}' } }\n\
+             \x20 - { id: pause, if: input.waits, wait: { for: 1d } }\n  - { id: stop, fail: { message: 'planted-fault' } }\n",
+        )
+        .await?;
+    let (engine, id) = (&world.engine, world.namespace_id);
+    let (failed, _) = world.play(r#"{"id":"failed","waits":false}"#).await?;
+    let waiting = world.deliver(r#"{"id":"waiting","waits":true}"#).await?;
+    soon(async || Ok((world.peer.count("/plain/").await?.calls == 2).then_some(()))).await?;
+    world
+        .peer
+        .next("/plain/", Behaviour::CloseWithoutAnswer)
+        .await?;
+    let (doubtful, _) = world.play(r#"{"id":"doubtful","waits":false}"#).await?;
+
+    for open in [waiting.run, doubtful.run] {
+        match engine.erase_run(id, open, "x", "test").await {
+            Err(EraseError::NotEnded) => {}
+            other => bail!("{open} was erased: {other:?}"),
+        }
+    }
+    engine.erase_run(id, failed.run, "x", "test").await?;
+    let resumed = engine.resume(id, failed.run, "again", "test").await;
+    let repeat = world
+        .try_deliver_to("story", r#"{"id":"failed","waits":false}"#)
+        .await?;
+
+    ensure!(resumed.is_err(), "an erased run was resumed");
+    let Intake::Accepted(repeat) = repeat else {
+        bail!("{repeat:?}")
+    };
+    assert_eq!((repeat.run, repeat.state), (failed.run, RunState::Failed));
+    assert_eq!(planted(&world).await?, []);
+    Ok(())
+}

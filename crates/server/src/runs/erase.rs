@@ -1,0 +1,84 @@
+//! Erasing what was said in the runs of a key.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use semel_api::Code;
+use semel_api::types::{EraseRun, ErasedRuns};
+use semel_engine::{EraseError, Erasure};
+use semel_model::RunId;
+
+use crate::answer::Answered;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::Payload;
+use crate::commands::{self, Command, Reply};
+use crate::error::ApiError;
+use crate::query::Named;
+
+/// `POST /v1/runs/{run}/erase`.
+pub(crate) async fn erase(
+    State(app): State<App>,
+    caller: Caller,
+    run: Named,
+    headers: HeaderMap,
+    payload: Payload,
+) -> Answered {
+    let id: RunId = run.read(Code::RunNotFound)?;
+    let (EraseRun { reason }, body) = payload.read()?;
+    let command = Command {
+        verb: "erase",
+        subject: run.as_str(),
+        body: &body,
+        headers: &headers,
+    };
+    let (engine, actor) = (app.engine.clone(), caller.actor());
+    let namespace_id = caller.namespace_id;
+    commands::once(app, &caller, command, async move {
+        let erased = engine.erase_run(namespace_id, id, &reason, &actor).await?;
+        tracing::info!(run.id = %id, actor, runs = erased.runs, "payloads erased");
+        Reply::new(StatusCode::OK, &view(id, erased))
+    })
+    .await
+}
+
+fn view(run: RunId, erased: Erasure) -> ErasedRuns {
+    let mut not_reached = vec![
+        "what destinations, workers and receivers of events were sent".to_owned(),
+        "entries of kv, and steps' keys and external ids, which stay".to_owned(),
+        "responses to API commands, which expire within a day".to_owned(),
+        "backups, replicas' logs and exports of the database".to_owned(),
+    ];
+    if erased.deliveries > 0 {
+        let under_way = format!(
+            "{} deliveries of events that are under way",
+            erased.deliveries
+        );
+        not_reached.push(under_way);
+    }
+    if !erased.started.is_empty() {
+        let others = "runs of other keys that these runs started: erase each of them too";
+        not_reached.push(others.to_owned());
+    }
+    ErasedRuns {
+        run,
+        runs: erased.runs,
+        resources: erased.resources,
+        started: erased.started,
+        not_reached,
+    }
+}
+
+impl From<EraseError> for ApiError {
+    fn from(error: EraseError) -> Self {
+        let detail = error.to_string();
+        match error {
+            EraseError::Unknown => Self::plain(Code::RunNotFound),
+            EraseError::NotEnded => Self::new(Code::RunNotEnded, detail),
+            EraseError::Unreadable { run } => {
+                Self::new(Code::JournalInconsistent, detail).about(run)
+            }
+            EraseError::Reason(error) => error.into(),
+            EraseError::Unavailable(cause) => Self::database(&cause),
+        }
+    }
+}
