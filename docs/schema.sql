@@ -460,6 +460,8 @@ CREATE TABLE sessions (
     expires_at timestamp with time zone NOT NULL,
     -- When its runs began to be freed; it is never renewed after that, whatever the clock says.
     lost_at timestamp with time zone,
+    -- When its process began to stop: it completes what it holds, and others do its background duties.
+    leaving_at timestamp with time zone,
 
     CONSTRAINT sessions_pkey PRIMARY KEY (id)
 );

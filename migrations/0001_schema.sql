@@ -380,7 +380,8 @@ CREATE TABLE sessions (
     version    text NOT NULL DEFAULT '',
     started_at timestamptz NOT NULL DEFAULT moment(),
     expires_at timestamptz NOT NULL,
-    lost_at    timestamptz
+    lost_at    timestamptz,
+    leaving_at timestamptz
 );
 COMMENT ON TABLE sessions IS 'Live workers. The session is renewed, not the runs that it holds.';
 COMMENT ON COLUMN sessions.id IS 'One stretch of a process''s life: a lost lease ends it, and the process begins another.';
@@ -389,6 +390,7 @@ COMMENT ON COLUMN sessions.version IS 'The version of the program, for operators
 COMMENT ON COLUMN sessions.started_at IS 'When it began.';
 COMMENT ON COLUMN sessions.expires_at IS 'When its runs may be taken by others, unless it is renewed before.';
 COMMENT ON COLUMN sessions.lost_at IS 'When its runs began to be freed; it is never renewed after that, whatever the clock says.';
+COMMENT ON COLUMN sessions.leaving_at IS 'When its process began to stop: it completes what it holds, and others do its background duties.';
 
 CREATE TABLE journal (
     partition_date date NOT NULL,

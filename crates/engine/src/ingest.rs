@@ -220,7 +220,7 @@ impl Runtime {
                 // It may be committed under this process's lease, now or later: the queue is
                 // compared.
                 drop(expected);
-                self.work.holdings.ask();
+                self.work.holdings.ask_after_failure();
                 return Err(error.into());
             }
         };

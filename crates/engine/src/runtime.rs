@@ -17,12 +17,12 @@ use semel_store::clock::Clock;
 use semel_store::duplicates::Tally;
 use semel_store::journal::{self, TransitionBatch};
 use semel_store::object_versions::{self, VersionBatch};
-use semel_store::queue::{self, ReturnCause, Taker};
+use semel_store::queue::{self, Look, ReturnCause, Taker};
 use semel_store::tasks::{self, TaskAnswerBatch};
 use semel_store::waits::{self, CallbackBatch};
 use semel_store::writer::Writer;
 use semel_store::{Cell, ReadError};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -44,6 +44,7 @@ mod lookups;
 mod parent_states;
 mod recent;
 mod refusal_log;
+mod roster;
 mod session;
 mod stalled_runs;
 mod tallies;
@@ -58,6 +59,7 @@ pub(crate) use lookups::{LookError, Lookups};
 pub(crate) use parent_states::ParentStates;
 pub(crate) use recent::Recent;
 pub(crate) use refusal_log::RefusalLog;
+pub(crate) use roster::Roster;
 pub use session::WorkerSession;
 pub(crate) use stalled_runs::StalledRuns;
 pub(crate) use tallies::Tallies;
@@ -92,6 +94,8 @@ pub struct Runtime {
     pub(crate) writers: Writers,
     pub(crate) limiter: ConcurrencyLimiter,
     pub(crate) signals: Signals,
+    /// Which servers are live, and so which duties are this one's.
+    pub(crate) roster: watch::Sender<Roster>,
     pub(crate) shutdown: Shutdown,
     pub(crate) work: Work,
     pub(crate) local: Local,
@@ -116,6 +120,8 @@ pub(crate) struct Writers {
 pub(crate) struct Signals {
     /// A run may be due.
     pub(crate) wake: Notify,
+    /// What is cached of the configuration is out of date.
+    pub(crate) config_changed: Notify,
     /// An event has many waits to complete.
     pub(crate) broadcast: Notify,
     /// A run of this process has emitted an event.
@@ -200,6 +206,7 @@ impl Runtime {
             writers: Writers::start(&cell),
             limiter: ConcurrencyLimiter::start(&cell),
             signals: Signals::default(),
+            roster: watch::Sender::default(),
             shutdown: Shutdown::default(),
             work: Work {
                 room: Arc::new(Semaphore::new(options.capacity)),
@@ -266,6 +273,23 @@ impl Runtime {
         Landing {
             lease: self.options.lease,
             acts_within: self.options.settle_margin,
+        }
+    }
+
+    /// Takes over what a look found out: the time, who is live, and whether what is cached is current.
+    pub(crate) fn note_look(&self, look: &Look) {
+        self.clock.set(look.now);
+        let roster = Roster::new(self.session().id, look.sessions.clone());
+        self.roster.send_if_modified(|known| {
+            let changed = *known != roster;
+            *known = roster;
+            changed
+        });
+        let is_current = self.catalogue.version() == look.config_version
+            && self.vault.version() == look.config_version
+            && self.pauses.current().version() == look.pause_version;
+        if !is_current {
+            self.signals.config_changed.notify_one();
         }
     }
 

@@ -152,6 +152,11 @@ impl Vault {
         Ok(())
     }
 
+    /// The state of the control data that this is of.
+    pub(crate) fn version(&self) -> i64 {
+        self.held().version
+    }
+
     /// The destinations of a namespace.
     pub(crate) fn destinations(&self, namespace_id: i32) -> Arc<Destinations> {
         self.held()

@@ -6,6 +6,7 @@
 mod cancel;
 mod depth;
 mod load;
+mod look;
 mod lost;
 mod returned;
 mod seeded_bug;
@@ -15,6 +16,7 @@ mod wake;
 pub use cancel::{ask_cancel, ask_cancel_by};
 pub use depth::{DEPTH_MAX, Depth, depth};
 pub use load::TAKE_BYTES_MAX;
+pub use look::Look;
 pub use lost::{RECOVER_MAX, recover, recover_strays};
 pub use returned::{HeldRun, ReturnCause, list_held_besides, return_runs};
 pub use stuck::{defer, quarantine};
@@ -120,6 +122,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     wake::WAKE_AT_GATE,
     wake::HEAD_START,
     depth::DEPTH,
+    look::LOOK,
 ];
 
 /// The most runs of one take.

@@ -21,6 +21,10 @@ const RENEW: &str = "/* commits alone: renew */
      WHERE id = $1 AND lost_at IS NULL AND expires_at > moment()
  RETURNING moment()";
 
+/// The others do its background duties from their next look on.
+const LEAVE: &str = "/* commits alone: leave */
+    UPDATE sessions SET leaving_at = moment() WHERE id = $1 AND leaving_at IS NULL";
+
 const CLOSE: &str = "/* commits alone: close session */ DELETE FROM sessions WHERE id = $1";
 
 const SWEEP: &str = "
@@ -37,7 +41,7 @@ const LIST: &str = "
      ORDER BY s.started_at DESC, s.id
      LIMIT $1";
 
-pub(crate) const STATEMENTS: &[&str] = &[OPEN, RENEW, CLOSE, SWEEP, LIST];
+pub(crate) const STATEMENTS: &[&str] = &[OPEN, RENEW, LEAVE, CLOSE, SWEEP, LIST];
 
 /// The version of this program, which every crate of it shares.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -101,6 +105,13 @@ pub async fn renew(
     let text = expired.in_text(RENEW, "AND expires_at > moment()", "");
     let rows = cell.renewal().query(text, &values, try_for(lease)).await?;
     Ok(rows.first().map(|row| row.get(0)))
+}
+
+/// Notes that the process of a session stops, so that other servers do its background duties at once.
+pub async fn leave(cell: EveryCell<'_>, session: SessionId) -> Result<(), ReadError> {
+    let client = cell.reader().await?;
+    client.execute(LEAVE, &[session.as_uuid()]).await?;
+    Ok(())
 }
 
 /// Ends a session whose runs have been returned.

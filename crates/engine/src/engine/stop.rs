@@ -15,6 +15,9 @@ use crate::services::reconciliation::reconcile;
 /// How long a stopping process takes by default.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long a stopping process takes to tell the others that it stops.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(1);
+
 /// The share of that time in which its runs may reach their next commit. The rest is for storing
 /// outcomes that could not be recorded on disk.
 const COMMIT_SHARE: f64 = 0.8;
@@ -35,7 +38,14 @@ impl Engine {
         runtime.shutdown.requested.cancel();
         runtime.work.turns.close();
         let commits = bound.mul_f64(COMMIT_SHARE);
-        let mut drained = tokio::time::timeout(commits, runtime.work.turns.wait()).await;
+        let leave = sessions::leave(runtime.cell.every(), runtime.session().id);
+        let (mut drained, left) = tokio::join!(
+            tokio::time::timeout(commits, runtime.work.turns.wait()),
+            tokio::time::timeout(commits.min(LEAVE_PATIENCE), leave),
+        );
+        if !matches!(left, Ok(Ok(()))) {
+            tracing::debug!("the other servers learn from the lease that this one stops");
+        }
         if drained.is_err() {
             let rest = (bound - commits).mul_f64(COMMIT_SHARE);
             runtime.shutdown.giving_up.cancel();

@@ -22,11 +22,19 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use semel_model::{ClaimId, RunId, SessionId};
 use semel_store::queue::HeldRun;
 use tokio::sync::Notify;
+
+use crate::boottime::Boottime;
+
+/// For how long after the last entry or failed take the queue is compared every few seconds. A statement that
+/// was cut off commits within this time, or not at all.
+const STIRRED_FOR: Duration = Duration::from_secs(60);
 
 /// What this process carries or may be about to carry, by session.
 #[derive(Default)]
@@ -35,6 +43,8 @@ pub(crate) struct Holdings {
     /// Locked while a batch of takes is in progress, and while the queue is compared.
     taking: tokio::sync::Mutex<()>,
     pub(crate) asked: Notify,
+    /// When a run or claim was entered last, or a take failed; zero where that never happened.
+    stirred_at: AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +69,24 @@ impl Holdings {
         self.asked.notify_one();
     }
 
+    /// Asks for a comparison soon, and for further ones: what failed may commit later.
+    pub(crate) fn ask_after_failure(&self) {
+        self.stir();
+        self.ask();
+    }
+
+    /// Whether the session may have come to hold a run lately. If not, a comparison finds nothing.
+    pub(crate) fn is_stirred(&self) -> bool {
+        let at = self.stirred_at.load(Ordering::Relaxed);
+        let since = Boottime::now().as_millis().saturating_sub(at);
+        at > 0 && u128::from(since) < STIRRED_FOR.as_millis()
+    }
+
+    fn stir(&self) {
+        let now = Boottime::now().as_millis();
+        self.stirred_at.store(now, Ordering::Relaxed);
+    }
+
     /// Keeps comparisons away until the runs of a batch of takes are entered.
     pub(crate) async fn taking(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.taking.lock().await
@@ -66,6 +94,7 @@ impl Holdings {
 
     fn enter(self: &Arc<Self>, session: SessionId, subject: Subject) -> Holding {
         *self.lock().entry((session, subject)).or_default() += 1;
+        self.stir();
         Holding {
             holdings: self.clone(),
             session,

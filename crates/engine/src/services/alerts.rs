@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use text::test_text;
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
@@ -113,6 +113,7 @@ impl Alerts {
 
 impl Service for Alerts {
     const NAME: &'static str = "alerts";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics
@@ -134,6 +135,10 @@ impl Service for Alerts {
             self.send_due().await?;
         }
         Ok(self.pace.interval)
+    }
+
+    fn hand_over(&mut self) {
+        self.runtime.metrics.alerts_failing.set(0);
     }
 
     async fn finish(&mut self) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_store::audit::chain;
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
@@ -26,6 +26,7 @@ impl AuditSeal {
 
 impl Service for AuditSeal {
     const NAME: &'static str = "audit_seal";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

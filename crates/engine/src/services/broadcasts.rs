@@ -19,7 +19,7 @@ use semel_store::waits::Callback;
 use semel_store::{journal, runs};
 use serde_json::Value;
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::decide::{DecideContext, scope};
 use crate::external_result::ExternalResult;
 use crate::ingest::callback::CallbackError;
@@ -60,6 +60,7 @@ impl EventBroadcasts {
 
 impl Service for EventBroadcasts {
     const NAME: &'static str = "broadcasts";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

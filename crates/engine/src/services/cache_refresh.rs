@@ -4,9 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
+
+/// The longest pause before a refresh that failed is repeated.
+const RETRY_MAX: Duration = Duration::from_millis(500);
 
 /// Reloads the catalogue, the vault and what is paused after a change.
 pub(super) struct CacheRefresh {
@@ -18,13 +21,17 @@ impl CacheRefresh {
     pub(super) fn new(runtime: Arc<Runtime>) -> Self {
         Self {
             runtime,
-            pace: Pace::every(Duration::from_millis(500)),
+            pace: Pace {
+                backoff_max: RETRY_MAX,
+                ..Pace::every(Duration::from_secs(30))
+            },
         }
     }
 }
 
 impl Service for CacheRefresh {
     const NAME: &'static str = "cache_refresh";
+    const HELD_BY: HeldBy = HeldBy::EveryServer;
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics
@@ -42,5 +49,10 @@ impl Service for CacheRefresh {
         vault?;
         releases?;
         Ok(self.pace.interval)
+    }
+
+    /// The look that the poller makes twice a second saw another version.
+    async fn wake_up(&mut self) {
+        self.runtime.signals.config_changed.notified().await;
     }
 }

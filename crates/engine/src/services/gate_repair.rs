@@ -1,13 +1,11 @@
-//! Gate repair: removes exits that their gates have recorded, and completes what a process left
-//! unfinished that crashed between two
-//! commits.
+//! Gate repair: completes exits that a process left unfinished which crashed between two commits.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use semel_store::{ReadError, gate_exits, gates, queue};
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::turn::leave::leave;
@@ -24,20 +22,6 @@ impl GateRepair {
             runtime,
             pace: Pace::every(Duration::from_secs(1)),
         }
-    }
-
-    /// Removes the exits that this process had recorded.
-    async fn remove_recorded(&self) -> Result<(), ReadError> {
-        let limiter = &self.runtime.limiter;
-        let recorded = limiter.take_recorded_exits();
-        if recorded.is_empty() {
-            return Ok(());
-        }
-        let removed = gate_exits::remove(self.runtime.cell.every(), &recorded).await;
-        if removed.is_err() {
-            limiter.note_recorded_exits(recorded);
-        }
-        removed
     }
 
     /// Records the exits that another process left unrecorded.
@@ -61,6 +45,7 @@ impl GateRepair {
 
 impl Service for GateRepair {
     const NAME: &'static str = "gate_repair";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics
@@ -71,10 +56,8 @@ impl Service for GateRepair {
     }
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
-        let removed = self.remove_recorded().await;
         self.record_overdue().await?;
         self.wake_overdue().await?;
-        removed?;
         Ok(self.pace.interval)
     }
 }

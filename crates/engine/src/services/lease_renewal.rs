@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_store::{ReadError, sessions};
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::boottime::Boottime;
 use crate::metrics::Metrics;
 use crate::runtime::{Runtime, StartError, WorkerSession};
@@ -67,6 +67,7 @@ impl LeaseRenewal {
 
 impl Service for LeaseRenewal {
     const NAME: &'static str = "lease_renewal";
+    const HELD_BY: HeldBy = HeldBy::EveryServer;
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

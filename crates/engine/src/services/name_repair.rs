@@ -10,7 +10,7 @@ use semel_model::NamedEffectId;
 use semel_store::named_effects::{self, HOLDS_MAX, NamedReport, OldHold};
 use semel_store::{ReadError, runs};
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::turn::notice::{deliver, wake};
@@ -101,6 +101,7 @@ impl NameRepair {
 
 impl Service for NameRepair {
     const NAME: &'static str = "name_repair";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use semel_store::{ReadError, named_effects};
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
@@ -42,6 +42,7 @@ impl OnceLapse {
 
 impl Service for OnceLapse {
     const NAME: &'static str = "once_lapse";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

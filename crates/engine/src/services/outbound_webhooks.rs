@@ -15,7 +15,7 @@ use semel_store::ReadError;
 use semel_store::webhook_deliveries::{self, DeliveryCapacity, DeliveryResult, DueDelivery};
 use tokio::task::JoinSet;
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::{Runtime, jitter};
 use crate::settle::span_between;
@@ -147,6 +147,7 @@ impl OutboundWebhooks {
 
 impl Service for OutboundWebhooks {
     const NAME: &'static str = "outbound_webhooks";
+    const HELD_BY: HeldBy = HeldBy::Holders(3);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

@@ -26,7 +26,7 @@ use semel_store::outbox::{self, OutboxEvent};
 use semel_store::{ReadError, webhook_deliveries};
 use serde_json::{Value, json};
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::ingest::IntakeError;
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
@@ -80,6 +80,7 @@ impl OutboxDispatch {
 
 impl Service for OutboxDispatch {
     const NAME: &'static str = "outbox_dispatch";
+    const HELD_BY: HeldBy = HeldBy::Holders(2);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_store::pauses;
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
@@ -29,6 +29,7 @@ impl PauseDrain {
 
 impl Service for PauseDrain {
     const NAME: &'static str = "pause_drain";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

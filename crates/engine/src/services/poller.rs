@@ -1,4 +1,7 @@
 //! The poller: takes runs that are due, in batches, for as long as there is room for them.
+//!
+//! A server without work makes one statement twice a second, the look. It says whether a run is due, and what
+//! else a server has to know of the others: which are live, and whether the configuration changed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,13 +9,16 @@ use std::time::Duration;
 use semel_store::queue::{Taken, TakenRuns, Taker};
 use tokio::time::Instant;
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::{Holding, POLL_EVERY, Runtime, WorkerSession};
 use crate::turn::take::{HEAD_START_SECS_MAX, within_patience};
 
 /// The longest pause before a take that failed is repeated.
 const RETRY_MAX: Duration = Duration::from_millis(100);
+
+/// How often a server looks. Jitter may shorten the pause between two looks by a fifth.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Takes runs that are due.
 pub(super) struct Poller {
@@ -22,6 +28,12 @@ pub(super) struct Poller {
     /// How often a process looks for runs that were taken before without progress.
     suspects_interval: Duration,
     suspects_due: Instant,
+    look_interval: Duration,
+    look_due: Instant,
+    /// When a run may be due, as far as the last look or take could tell.
+    take_due: Instant,
+    /// Whether something in this process says that a run may be due.
+    woken: bool,
 }
 
 impl Poller {
@@ -34,8 +46,32 @@ impl Poller {
             },
             suspects_interval: Duration::from_millis(200),
             suspects_due: Instant::now(),
+            look_interval: look_interval(&runtime),
+            look_due: Instant::now(),
+            take_due: Instant::now(),
+            woken: true,
             runtime,
         }
+    }
+
+    /// Looks whether a run is due, and has the process follow what else has changed.
+    async fn look(&mut self) -> Result<(), String> {
+        let look = within_patience(self.taker.look()).await?;
+        self.runtime.note_look(&look);
+        let mut next_due = look.next_due.unwrap_or(POLL_EVERY);
+        if self.runtime.catalogue.has_flows_that_give_way() {
+            // A run that lets others go first may be taken so much sooner.
+            next_due = next_due.saturating_sub(Duration::from_secs_f64(HEAD_START_SECS_MAX));
+        }
+        self.look_due = Instant::now() + self.look_interval.mul_f64(0.8);
+        self.take_due = Instant::now() + next_due;
+        Ok(())
+    }
+
+    /// How long there is nothing to do.
+    fn rest(&self) -> Duration {
+        let due = self.take_due.saturating_duration_since(Instant::now());
+        due.min(self.look_interval)
     }
 
     /// Takes a batch and moves its runs; says how long nothing is due.
@@ -108,12 +144,19 @@ impl Poller {
     /// A take that failed may have committed, and its connection may be broken.
     async fn recover(&mut self) {
         self.taker.recover_link().await;
-        self.runtime.work.holdings.ask();
+        self.runtime.work.holdings.ask_after_failure();
     }
+}
+
+/// A rehearsal moves the clock, and looks as often as it pauses.
+fn look_interval(runtime: &Runtime) -> Duration {
+    let rehearsal = runtime.rehearsal.as_ref();
+    rehearsal.map_or(LOOK_EVERY, |rehearsal| rehearsal.pause_max.min(LOOK_EVERY))
 }
 
 impl Service for Poller {
     const NAME: &'static str = "poller";
+    const HELD_BY: HeldBy = HeldBy::EveryServer;
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics
@@ -126,8 +169,18 @@ impl Service for Poller {
     async fn pass(&mut self) -> Result<Duration, PassError> {
         let room = self.runtime.work.room.available_permits();
         let session = self.runtime.session();
+        if Instant::now() >= self.look_due {
+            let looked = self.look().await;
+            if looked.is_err() {
+                self.recover().await;
+            }
+            looked?;
+        }
         if room == 0 || !session.is_live() {
-            return Ok(POLL_EVERY);
+            return Ok(self.look_interval);
+        }
+        if !std::mem::take(&mut self.woken) && self.take_due > Instant::now() {
+            return Ok(self.rest());
         }
         if Instant::now() >= self.suspects_due && !self.take_suspect().await {
             self.suspects_due = Instant::now() + self.suspects_interval;
@@ -136,10 +189,12 @@ impl Service for Poller {
         if taken.is_err() {
             self.recover().await;
         }
-        Ok(taken?)
+        self.take_due = Instant::now() + taken?;
+        Ok(self.rest())
     }
 
     async fn wake_up(&mut self) {
         self.runtime.signals.wake.notified().await;
+        self.woken = true;
     }
 }

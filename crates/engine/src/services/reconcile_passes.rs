@@ -25,7 +25,7 @@ use semel_store::reconcile_passes::{self as passes, ComparedPage, NewPass, Recon
 use semel_store::{ReadError, flows};
 use tokio::task::{JoinError, JoinSet};
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::catalogue::Release;
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
@@ -157,6 +157,7 @@ impl ReconcilePasses {
 
 impl Service for ReconcilePasses {
     const NAME: &'static str = "reconcile_passes";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

@@ -8,7 +8,7 @@ use semel_model::RunId;
 use semel_store::ReadError;
 use semel_store::queue::{self, ReturnCause};
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
@@ -17,6 +17,8 @@ use crate::runtime::Runtime;
 pub(super) struct Reconciliation {
     runtime: Arc<Runtime>,
     pace: Pace,
+    /// Whether a comparison was asked for.
+    asked: bool,
 }
 
 impl Reconciliation {
@@ -24,12 +26,14 @@ impl Reconciliation {
         Self {
             runtime,
             pace: Pace::every(Duration::from_secs(2)),
+            asked: false,
         }
     }
 }
 
 impl Service for Reconciliation {
     const NAME: &'static str = "reconciliation";
+    const HELD_BY: HeldBy = HeldBy::EveryServer;
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics
@@ -40,7 +44,12 @@ impl Service for Reconciliation {
     }
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
+        // A process that takes no runs compares after its renewals alone.
+        if !self.asked && !self.runtime.work.holdings.is_stirred() {
+            return Ok(self.pace.interval);
+        }
         let returned = reconcile(&self.runtime).await?;
+        self.asked = false;
         if returned > 0 {
             tracing::warn!(
                 runs = returned,
@@ -54,6 +63,7 @@ impl Service for Reconciliation {
 
     async fn wake_up(&mut self) {
         self.runtime.work.holdings.asked.notified().await;
+        self.asked = true;
     }
 }
 

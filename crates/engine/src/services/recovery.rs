@@ -6,7 +6,7 @@ use std::time::Duration;
 use semel_store::{ReadError, queue, tasks};
 use tokio::time::Instant;
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
@@ -69,6 +69,7 @@ impl Recovery {
 
 impl Service for Recovery {
     const NAME: &'static str = "recovery";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

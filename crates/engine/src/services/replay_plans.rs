@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use semel_steps::failpoint::failpoint;
 use semel_store::replay_plans::{self, ItemOutcome, TakenPlan};
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
@@ -58,6 +58,7 @@ impl ReplayPlans {
 
 impl Service for ReplayPlans {
     const NAME: &'static str = "replay_plans";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

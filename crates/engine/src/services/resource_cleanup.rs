@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::resources::ExpireError;
 use crate::runtime::Runtime;
@@ -45,6 +45,7 @@ impl ResourceCleanup {
 
 impl Service for ResourceCleanup {
     const NAME: &'static str = "resource_cleanup";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

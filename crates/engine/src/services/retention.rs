@@ -11,7 +11,7 @@ use semel_store::{
     schedules, tallies, webhook_deliveries,
 };
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use history::HistoryWalk;
@@ -60,6 +60,7 @@ impl Retention {
 
 impl Service for Retention {
     const NAME: &'static str = "retention";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

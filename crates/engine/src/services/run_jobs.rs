@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use semel_store::run_jobs::{self, JobOutcome};
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
@@ -33,6 +33,7 @@ impl RunJobs {
 
 impl Service for RunJobs {
     const NAME: &'static str = "run_jobs";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

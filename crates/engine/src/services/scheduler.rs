@@ -27,7 +27,7 @@ use semel_model::{ClaimId, FlowName, Key, KeySpace, NamespaceName, RunId};
 use semel_store::schedules::{self, DecisionBasis, ScheduleDecision, Tick, TickVerdict};
 use semel_store::{ReadError, runs};
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::catalogue::Release;
 use crate::ingest::{Intake, IntakeError};
 use crate::metrics::Metrics;
@@ -121,6 +121,7 @@ impl Scheduler {
 
 impl Service for Scheduler {
     const NAME: &'static str = "scheduler";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

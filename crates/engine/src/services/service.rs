@@ -5,6 +5,11 @@
 //!                                                 └─ failed ─▶ back off, whatever wakes it up
 //! ```
 //!
+//! A duty belongs to one server, or a few: the roster says which. The others make a pass only where something wakes
+//! them, such as an event that one of their own runs emitted, and until that pass leaves nothing to do.
+//! So work starts as quickly on any server, and idle servers ask the database for nothing. A server that a duty
+//! passes to makes a pass at once.
+//!
 //! A pause is shortened by jitter, so that servers that started together do not query together. A
 //! pass that fails is counted by service. It is logged as a warning if the number of failures in a
 //! row is a power of two, so that an outage of a day costs a few lines.
@@ -12,10 +17,11 @@
 use std::error::Error;
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
-use crate::runtime::jitter;
+use crate::runtime::{Roster, jitter};
 
 /// The pause after the first of several failures in a row. Each further one doubles it.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
@@ -25,6 +31,24 @@ const JITTER_FROM: Duration = Duration::from_millis(100);
 
 /// Why a pass failed. The loop counts and logs it, and tries again.
 pub(super) type PassError = Box<dyn Error + Send + Sync>;
+
+/// Which servers make the passes of a service that nothing woke.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum HeldBy {
+    /// Every server: it is about the process itself.
+    EveryServer,
+    /// So many of the live servers. More than one shares work that grows with the load.
+    Holders(usize),
+}
+
+impl HeldBy {
+    fn includes(self, roster: &Roster, duty: &str) -> bool {
+        match self {
+            Self::EveryServer => true,
+            Self::Holders(count) => roster.holds(duty, count),
+        }
+    }
+}
 
 /// How a service paces itself.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +85,9 @@ pub(super) trait Service: Send + Sized + 'static {
     /// What logs and metrics call the service.
     const NAME: &'static str;
 
+    /// Which servers make the passes that nothing woke.
+    const HELD_BY: HeldBy;
+
     /// Where its failures are counted.
     fn metrics(&self) -> &Metrics;
 
@@ -76,6 +103,9 @@ pub(super) trait Service: Send + Sized + 'static {
         std::future::pending()
     }
 
+    /// The duty has passed to another server: what this one says about it no longer holds.
+    fn hand_over(&mut self) {}
+
     /// Waits for what the passes started, after the last one.
     fn finish(&mut self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
@@ -86,26 +116,39 @@ pub(super) trait Service: Send + Sized + 'static {
     fn run(
         mut self,
         shutdown: CancellationToken,
+        mut roster: watch::Receiver<Roster>,
         pause_max: Duration,
     ) -> impl Future<Output = ()> + Send {
         async move {
             let mut pause = self.pace().first.min(pause_max);
             let mut failures = 0_u32;
+            // Whether the last pass left more to do: then this server goes on, whoever holds the duty.
+            let mut goes_on = false;
             loop {
+                let holds = Self::HELD_BY.includes(&roster.borrow(), Self::NAME);
                 tokio::select! {
                     biased;
                     () = shutdown.cancelled() => break,
                     () = self.wake_up(), if failures == 0 => {}
-                    () = tokio::time::sleep(jittered(pause)) => {}
+                    () = tokio::time::sleep(jittered(pause)), if holds || goes_on => {
+                        let holds = Self::HELD_BY.includes(&roster.borrow(), Self::NAME);
+                        if !holds && !goes_on {
+                            self.hand_over();
+                            continue;
+                        }
+                    }
+                    () = held(&mut roster, Self::HELD_BY, Self::NAME), if !holds => {}
                 }
                 pause = match self.pass().await {
                     Ok(pause) => {
                         log_recovery(Self::NAME, failures);
                         failures = 0;
+                        goes_on = pause < self.pace().interval;
                         pause.min(pause_max)
                     }
                     Err(error) => {
                         failures = failures.saturating_add(1);
+                        goes_on = true;
                         self.metrics().service_failures.add_one(Self::NAME);
                         log_failure(Self::NAME, failures, &error);
                         backoff(failures, self.pace().backoff_max)
@@ -114,6 +157,16 @@ pub(super) trait Service: Send + Sized + 'static {
             }
             self.finish().await;
         }
+    }
+}
+
+/// Completes when this server holds the duty.
+async fn held(roster: &mut watch::Receiver<Roster>, held_by: HeldBy, duty: &str) {
+    let gained = roster.wait_for(|roster| held_by.includes(roster, duty));
+    let is_gone = gained.await.is_err();
+    if is_gone {
+        // The engine is gone, and nothing changes any more.
+        std::future::pending().await
     }
 }
 
@@ -147,6 +200,7 @@ fn log_recovery(service: &str, failures: u32) {
 mod tests {
     use std::sync::Arc;
 
+    use semel_model::SessionId;
     use tokio::sync::{Notify, mpsc};
 
     use super::*;
@@ -165,6 +219,7 @@ mod tests {
 
     impl Service for Probe {
         const NAME: &'static str = "probe";
+        const HELD_BY: HeldBy = HeldBy::Holders(1);
 
         fn metrics(&self) -> &Metrics {
             &self.metrics
@@ -194,6 +249,13 @@ mod tests {
         }
     }
 
+    /// Of a server that is alone, or of one that another server goes before.
+    fn roster(alone: bool) -> watch::Sender<Roster> {
+        let (me, other) = (SessionId::generate(), SessionId::generate());
+        let live = if alone { vec![me] } else { vec![other] };
+        watch::Sender::new(Roster::new(me, live))
+    }
+
     fn probe(pace: Pace, failures: u32) -> (Probe, mpsc::UnboundedReceiver<()>) {
         let (passes, seen) = mpsc::unbounded_channel();
         let probe = Probe {
@@ -212,7 +274,7 @@ mod tests {
         let (probe, mut passes) = probe(Pace::every(NEVER), 0);
         let (wake, finished) = (probe.wake.clone(), probe.finished.clone());
         let shutdown = CancellationToken::new();
-        let service = tokio::spawn(probe.run(shutdown.clone(), NEVER));
+        let service = tokio::spawn(probe.run(shutdown.clone(), roster(true).subscribe(), NEVER));
 
         wake.notify_one();
         passes.recv().await.unwrap();
@@ -232,7 +294,8 @@ mod tests {
         let (probe, mut passes) = probe(pace, 1);
         let (wake, metrics) = (probe.wake.clone(), probe.metrics.clone());
         let begun = tokio::time::Instant::now();
-        let service = tokio::spawn(probe.run(CancellationToken::new(), NEVER));
+        let roster = roster(true);
+        let service = tokio::spawn(probe.run(CancellationToken::new(), roster.subscribe(), NEVER));
 
         passes.recv().await.unwrap();
         wake.notify_one();
@@ -240,6 +303,27 @@ mod tests {
 
         assert!(begun.elapsed() >= BACKOFF_MIN.mul_f64(0.8));
         assert_eq!(metrics.service_failures.list(), [("probe", 1)]);
+        service.abort();
+    }
+
+    #[tokio::test]
+    async fn a_server_without_the_duty_passes_when_it_is_woken_and_when_the_duty_passes_to_it() {
+        let (probe, mut passes) = probe(Pace::from_start(Duration::from_millis(1)), 0);
+        let (wake, roster) = (probe.wake.clone(), roster(false));
+        let service = tokio::spawn(probe.run(CancellationToken::new(), roster.subscribe(), NEVER));
+        let soon = Duration::from_millis(50);
+
+        let unwoken = tokio::time::timeout(soon, passes.recv()).await;
+        wake.notify_one();
+        passes.recv().await.unwrap();
+        let again = tokio::time::timeout(soon, passes.recv()).await;
+        let me = SessionId::generate();
+        roster.send_replace(Roster::new(me, vec![me]));
+
+        assert!(unwoken.is_err(), "no pass by itself");
+        assert!(again.is_err(), "one pass for a wake-up");
+        passes.recv().await.unwrap();
+        passes.recv().await.unwrap();
         service.abort();
     }
 

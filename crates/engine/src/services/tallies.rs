@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_store::{ReadError, tallies};
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
@@ -39,6 +39,7 @@ impl TallyUpkeep {
 
 impl Service for TallyUpkeep {
     const NAME: &'static str = "tallies";
+    const HELD_BY: HeldBy = HeldBy::EveryServer;
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

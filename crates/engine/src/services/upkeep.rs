@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use semel_store::partitions;
 
-use super::service::{Pace, PassError, Service};
+use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
@@ -26,6 +26,7 @@ impl PartitionUpkeep {
 
 impl Service for PartitionUpkeep {
     const NAME: &'static str = "partition_upkeep";
+    const HELD_BY: HeldBy = HeldBy::Holders(1);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics
@@ -33,6 +34,10 @@ impl Service for PartitionUpkeep {
 
     fn pace(&self) -> Pace {
         self.pace
+    }
+
+    fn hand_over(&mut self) {
+        self.metrics().partitions_missing.set(0);
     }
 
     async fn pass(&mut self) -> Result<Duration, PassError> {

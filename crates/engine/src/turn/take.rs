@@ -96,7 +96,7 @@ impl Runtime {
             Ok(taken) => taken,
             Err(error) => {
                 drop(holding);
-                self.work.holdings.ask();
+                self.work.holdings.ask_after_failure();
                 taker.recover_link().await;
                 return Err(CommandError::Unavailable(error));
             }

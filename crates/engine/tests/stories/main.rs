@@ -12,6 +12,7 @@ mod control;
 mod deliveries;
 mod destinations;
 mod doubts;
+mod duties;
 mod earlier_runs;
 mod effects;
 mod entries;

@@ -39,6 +39,15 @@ impl World {
         Self::start_with(None, Some(room)).await
     }
 
+    /// A world whose engine has the lease that servers have by default.
+    pub(crate) async fn start_with_default_lease() -> Result<Self> {
+        let mut world = Self::start().await?;
+        world.engine.shutdown().await;
+        world.options.lease = Options::new(Secret::from_hex(&Secret::generate())?).lease;
+        world.engine = world.start_another().await?;
+        Ok(world)
+    }
+
     /// A world whose engine keeps large outputs in a folder.
     pub(crate) async fn start_with_outputs() -> Result<Self> {
         Self::start_with(Some(tempfile::tempdir()?), None).await
@@ -215,6 +224,16 @@ impl World {
         flow: &str,
         payload: &str,
     ) -> Result<Intake, semel_engine::IntakeError> {
+        self.deliver_at(&self.engine, flow, payload).await
+    }
+
+    /// Delivers a payload to a flow's hook at one of several engines.
+    pub(crate) async fn deliver_at(
+        &self,
+        engine: &Engine,
+        flow: &str,
+        payload: &str,
+    ) -> Result<Intake, semel_engine::IntakeError> {
         let arrival = WebhookRequest {
             namespace: "default".to_owned(),
             path: flow.to_owned(),
@@ -223,9 +242,7 @@ impl World {
             headers: Vec::new(),
             query: Vec::new(),
         };
-        self.engine
-            .deliver(self.engine.authenticate(arrival).await?)
-            .await
+        engine.deliver(engine.authenticate(arrival).await?).await
     }
 
     /// Delivers a payload and waits until its run has ended or stopped.
