@@ -26,7 +26,7 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError, SlotCell};
-use crate::kv;
+use crate::kv::{self, Performed};
 use crate::writer::connection::{ErrorClass, PreparedClient, WriterConnection, classify};
 use crate::writer::{Batch, Writer};
 
@@ -268,12 +268,18 @@ async fn commit(
         texts.extend(pipeline::EXTRA_STATEMENTS);
     }
     let ready = connection.prepare(&texts).await?;
-    let written = write_all(ready, shape, batch, &ordered, follows).await;
+    let tasks = kv::tasks(&ordered, false);
+    let mut written = write_all(ready, shape, batch, &tasks, follows).await;
+    if matches!(written, Ok(None)) {
+        ready.client.batch_execute("ROLLBACK").await?;
+        let tasks = kv::tasks(&ordered, true);
+        written = write_all(ready, shape, batch, &tasks, follows).await;
+    }
     if written.is_err() {
         // The rest of the flight, its COMMIT included, has been refused by the server already.
         let _ = ready.client.batch_execute("ROLLBACK").await;
     }
-    let (cancelled, mut made) = written?;
+    let (cancelled, mut made) = written?.unwrap_or_default();
     let answer = |item: &&Transition| {
         let cancel = cancelled.contains(item.run.as_uuid());
         let made = made.remove(&item.run);
@@ -284,38 +290,43 @@ async fn commit(
 
 type Landed = (HashSet<Uuid>, HashMap<RunId, Event>);
 
+/// Nothing where additions have to be made one by one: the transaction is open, and is to be rolled back.
 async fn write_all(
     ready: PreparedClient<'_>,
     shape: ChangeKinds,
     batch: &[&Transition],
-    ordered: &[kv::Placed<'_>],
+    tasks: &[kv::Task<'_>],
     follows: bool,
-) -> Result<Landed, Error> {
+) -> Result<Option<Landed>, Error> {
     // An entry whose new value depends on the old one must be read before its event can be
     // written, so such a batch takes two flights in its one transaction.
     let rows = pipeline::rows(batch);
-    let mut made = HashMap::with_capacity(ordered.len());
-    if !ordered.is_empty() {
+    let mut made = HashMap::with_capacity(batch.len());
+    if !tasks.is_empty() {
         // Sent together: the server works through them in order, and refuses the rest after one
         // that fails.
         let moves = Moves::of(batch);
-        let sent = ordered.iter().map(|placed| kv::perform(ready, *placed));
+        let sent = tasks.iter().map(|task| task.perform(ready));
         let locked = pipeline::lock(ready, &moves, &rows);
-        let (locked, events) = join(locked, join_all(sent)).await;
+        let (locked, performed) = join(locked, join_all(sent)).await;
         locked?;
-        for (placed, event) in ordered.iter().zip(events) {
-            made.extend(event?.map(|event| (placed.item.run, event)));
+        let performed: Vec<Performed> = performed.into_iter().collect::<Result<_, _>>()?;
+        for one in performed {
+            match one {
+                Performed::Made(events) => made.extend(events),
+                Performed::OneByOne => return Ok(None),
+            }
         }
     }
-    let columns = Columns::of(batch, &made, ordered.is_empty());
-    let frame = match (ordered.is_empty(), follows) {
+    let columns = Columns::of(batch, &made, tasks.is_empty());
+    let frame = match (tasks.is_empty(), follows) {
         (false, _) => Frame::Open,
         (true, true) => Frame::Around,
         (true, false) => Frame::None,
     };
     let cancelled = pipeline::land(ready, shape, &columns, &rows, frame).await?;
     drop(columns);
-    Ok((cancelled, made))
+    Ok(Some((cancelled, made)))
 }
 
 /// Reads a run's journal.

@@ -3,36 +3,35 @@
 //! An operation commits together with its own outcome: afterwards the journal is the marker. Most
 //! operations have a result that is known before they are made, and travel with the next write, several
 //! sets together, of which the last one of an entry counts; the others are made first, inside the same
-//! transaction, and their event follows.
+//! transaction, and their event follows. Additions of several runs to one entry are made as one.
 //!
 //! A transaction touches entries and locks in one order, that of `place`, whatever the operations
 //! are: two batches that share entries wait for each other and never deadlock.
 
+mod adds;
 mod gathered;
+mod task;
 mod views;
 
+pub(crate) use adds::ADD_TOGETHER;
 pub use gathered::GatheredEntries;
+pub(crate) use task::{Performed, Task, tasks};
 pub use views::{EntryView, ListedUntil, find, list};
 
 use std::collections::HashSet;
 
-use futures_util::future::try_join;
 use jiff::Timestamp;
-use semel_model::effect::ConfirmedBy;
-use semel_model::event::Event;
-use semel_model::json::{self, same};
+use semel_model::Slot;
+use semel_model::json;
 use semel_model::kv::{Operation, Verb};
-use semel_model::{Fault, SeededBug, Slot};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tokio_postgres::types::{Json, ToSql};
-use tokio_postgres::{Error, Row};
+use tokio_postgres::Row;
+use tokio_postgres::types::Json;
 
 use crate::cell::{ReadError, SlotCell};
 use crate::journal::Transition;
-use crate::locks;
-use crate::writer::connection::PreparedClient;
 use crate::writer::rows::Column;
 
 /// The part of a batch's statement that sets entries.
@@ -97,7 +96,16 @@ pub(crate) const READ: &str = "
      WHERE slot = $1 AND namespace_id = $2 AND entry = $3
        AND (expires_at IS NULL OR expires_at > moment())";
 
-pub(crate) const STATEMENTS: &[&str] = &[SET_ONE, DELETE, ADD, SET_IF_ABSENT, HOLD, SET_HELD, READ];
+pub(crate) const STATEMENTS: &[&str] = &[
+    SET_ONE,
+    DELETE,
+    ADD,
+    ADD_TOGETHER,
+    SET_IF_ABSENT,
+    HOLD,
+    SET_HELD,
+    READ,
+];
 
 pub(crate) const VIEWS: &[&str] = views::STATEMENTS;
 
@@ -212,114 +220,6 @@ pub(crate) fn in_order<'a>(batch: &[&'a Transition]) -> Vec<Placed<'a>> {
     }
     ordered.sort_by_cached_key(Placed::place);
     ordered
-}
-
-/// Makes one operation inside the open transaction; gives its event, where that was not known
-/// before.
-pub(crate) async fn perform(
-    ready: PreparedClient<'_>,
-    Placed { item, write }: Placed<'_>,
-) -> Result<Option<Event>, Error> {
-    let Write {
-        step,
-        operation: Operation { entry, verb },
-        retry_at,
-        set_count,
-    } = write;
-    let slot = column(slot(item.namespace_id, entry));
-    let namespace = &item.namespace_id;
-    let client = ready.client;
-    let outcome = match verb {
-        Verb::Add { by, ttl } => {
-            let ttl = ttl.map(seconds);
-            let values: [&(dyn ToSql + Sync); 5] = [&slot, namespace, entry, by, &ttl];
-            let row = client.query_opt(ready.statement(ADD), &values).await?;
-            row.map(|row| json!(row.get::<_, i64>(0))).ok_or_else(|| {
-                Fault::permanent("kv-not-a-number", format!("{entry} is not a whole number"))
-            })
-        }
-        Verb::Set {
-            value,
-            if_absent: false,
-            expect: None,
-            ttl,
-        } => {
-            let ttl = ttl.map(seconds);
-            let values: [&(dyn ToSql + Sync); 6] =
-                [&slot, namespace, entry, &Json(value), &ttl, set_count];
-            client.execute(ready.statement(SET_ONE), &values).await?;
-            return Ok(None);
-        }
-        Verb::Delete => {
-            let values: [&(dyn ToSql + Sync); 3] = [&slot, namespace, entry];
-            client.execute(ready.statement(DELETE), &values).await?;
-            return Ok(None);
-        }
-        Verb::Set {
-            value, ttl, expect, ..
-        } => {
-            let ttl = ttl.map(seconds);
-            let value = Json(value);
-            let values: [&(dyn ToSql + Sync); 5] = [&slot, namespace, entry, &value, &ttl];
-            let place: [&(dyn ToSql + Sync); 3] = [&slot, namespace, entry];
-            let text = match expect.as_ref().filter(|expect| !expect.is_null()) {
-                Some(expected) => {
-                    let row = client.query_opt(ready.statement(HOLD), &place).await?;
-                    let is_there = |row: Row| same(&read_value(&row), expected);
-                    row.is_some_and(is_there).then_some(SET_HELD)
-                }
-                // Nothing is expected, so nothing may be there.
-                None => Some(SET_IF_ABSENT),
-            };
-            // Sent together, so that no other statement of the batch comes in between.
-            let set = async {
-                match text {
-                    Some(text) => client.query_opt(ready.statement(text), &values).await,
-                    None => Ok(None),
-                }
-            };
-            let (set, row) = try_join(set, client.query_opt(ready.statement(READ), &place)).await?;
-            let held = row.map_or(Value::Null, |row| read_value(&row));
-            Ok(json!({ "set": set.is_some(), "value": held }))
-        }
-        Verb::Lock { lease } => {
-            let (run, lease) = (item.run.as_uuid(), seconds(*lease));
-            let values: [&(dyn ToSql + Sync); 5] = [&slot, namespace, entry, run, &lease];
-            let row = client
-                .query_opt(ready.statement(locks::TAKE), &values)
-                .await?;
-            row.map(|row| locks::describe(&row))
-                .or_else(|| {
-                    SeededBug::LockGivenTwice
-                        .is_seeded()
-                        .then(|| json!({ "token": 1 }))
-                })
-                .ok_or_else(|| locks::held(entry))
-        }
-        Verb::Unlock => {
-            let values: [&(dyn ToSql + Sync); 4] = [&slot, namespace, entry, item.run.as_uuid()];
-            let row = client
-                .query_opt(ready.statement(locks::RELEASE), &values)
-                .await?;
-            Ok(json!({ "released": row.is_some() }))
-        }
-        Verb::Get => Ok(Value::Null),
-    };
-    let step = step.clone();
-    Ok(Some(match outcome {
-        Ok(result) => Event::Done {
-            step,
-            by: ConfirmedBy::Commit,
-            external_id: None,
-            status: None,
-            result,
-        },
-        Err(fault) => Event::Failed {
-            step,
-            retry_at: retry_at.filter(|_| fault.retryable),
-            fault,
-        },
-    }))
 }
 
 /// Reads an entry; null when there is none.

@@ -9,6 +9,7 @@ mod business_keys;
 mod calls;
 mod child_runs;
 mod control;
+mod counters;
 mod deliveries;
 mod destinations;
 mod doubts;

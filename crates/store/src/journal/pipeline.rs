@@ -39,6 +39,7 @@ pub(super) const EXTRA_STATEMENTS: &[&str] = &[
     kv::SET_ONE,
     kv::DELETE,
     kv::ADD,
+    kv::ADD_TOGETHER,
     kv::SET_IF_ABSENT,
     kv::HOLD,
     kv::SET_HELD,

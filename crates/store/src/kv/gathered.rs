@@ -8,7 +8,8 @@ use semel_model::kv::Verb;
 use super::Write;
 use crate::journal::Transition;
 
-/// How many of one commit may write to one entry: each leaves a version of it until the commit.
+/// How many of one commit may write to one entry: each leaves a version of it until the commit. Additions
+/// are made as one, or as a few between other writes.
 const ENTRY_WRITES_MAX: usize = 32;
 
 /// How often each entry is written to by a batch that gathers, by a hash of its name: two names that
@@ -21,7 +22,9 @@ pub struct GatheredEntries {
 
 #[derive(Clone, Copy, Default)]
 struct EntryUse {
+    /// How often it is written to; all additions to it count as one.
     count: usize,
+    added: bool,
     compared: bool,
 }
 
@@ -32,17 +35,20 @@ impl GatheredEntries {
     pub(crate) fn admit(&mut self, next: &Transition) -> bool {
         let used = |write: &Write| {
             let entry = (next.namespace_id, write.operation.entry.as_str());
-            (self.hasher.hash_one(entry), compares(write))
+            let adds = matches!(write.operation.verb, Verb::Add { .. });
+            (self.hasher.hash_one(entry), adds, compares(write))
         };
-        let used: Vec<(u64, bool)> = next.kv.iter().map(used).collect();
-        let may_join = used.iter().all(|(entry, compares)| {
+        let used: Vec<(u64, bool, bool)> = next.kv.iter().map(used).collect();
+        let may_join = used.iter().all(|(entry, adds, compares)| {
             let before = self.uses.get(entry).copied().unwrap_or_default();
-            before.count < ENTRY_WRITES_MAX && !before.compared && (before.count == 0 || !compares)
+            let has_room = before.count < ENTRY_WRITES_MAX || (*adds && before.added);
+            has_room && !before.compared && (before.count == 0 || !compares)
         });
         if may_join {
-            for (entry, compares) in used {
+            for (entry, adds, compares) in used {
                 let known = self.uses.entry(entry).or_default();
-                known.count += 1;
+                known.count += usize::from(!(adds && known.added));
+                known.added |= adds;
                 known.compared |= compares;
             }
         }
