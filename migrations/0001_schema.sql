@@ -39,12 +39,14 @@ CREATE TABLE namespaces (
     id         integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name       text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT moment(),
+    weight     integer NOT NULL DEFAULT 1 CHECK (weight BETWEEN 1 AND 1000),
     UNIQUE (name)
 );
 COMMENT ON TABLE namespaces IS 'The owners of flows, runs and tokens.';
 COMMENT ON COLUMN namespaces.id IS 'Short form of the name, carried by rows of which there are many.';
 COMMENT ON COLUMN namespaces.name IS 'The name; it enters into every derived identity and never changes.';
 COMMENT ON COLUMN namespaces.created_at IS 'When it was made.';
+COMMENT ON COLUMN namespaces.weight IS 'Its share where servers are short of room: of two namespaces with due runs, one of weight 2 has twice as many taken as one of weight 1.';
 
 CREATE TABLE flows (
     id           integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -358,7 +360,8 @@ CREATE TABLE queue (
     stage          queue_stage NOT NULL DEFAULT 'ready',
     cancel         boolean NOT NULL DEFAULT false,
     partition_date date NOT NULL,
-    woken          boolean NOT NULL DEFAULT false
+    woken          boolean NOT NULL DEFAULT false,
+    namespace_id   integer NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE queue IS 'Runs that have not ended: who holds each, and when it is due. Narrow, because it churns.';
 COMMENT ON COLUMN queue.run_id IS 'The run.';
@@ -371,7 +374,8 @@ COMMENT ON COLUMN queue.stage IS 'Why it is not held: ready, retrying, waiting, 
 COMMENT ON COLUMN queue.cancel IS 'An operator asked for its end; its holder sees this with its next write.';
 COMMENT ON COLUMN queue.partition_date IS 'Copied from the run, to find its journal.';
 COMMENT ON COLUMN queue.woken IS 'Whether a child of the run ended while a worker held the run: the run is due at once when it is returned.';
-CREATE INDEX queue_by_due ON queue (due_at) WHERE holder IS NULL;
+COMMENT ON COLUMN queue.namespace_id IS 'The namespace that owns the run: namespaces with due runs take turns.';
+CREATE INDEX queue_by_due ON queue (namespace_id, due_at) WHERE holder IS NULL;
 CREATE INDEX queue_by_holder ON queue (holder) WHERE holder IS NOT NULL;
 
 CREATE TABLE sessions (

@@ -346,9 +346,9 @@ async fn deliver(server: &Served, id: &str) -> Result<Duration> {
 /// Puts runs into the queue that are due in two months.
 async fn put_to_sleep(client: &Connection, count: usize) -> Result<()> {
     let count = i64::try_from(count)?;
-    let text = "INSERT INTO queue (run_id, due_at, epoch, seq, partition_date, stage)
+    let text = "INSERT INTO queue (run_id, due_at, epoch, seq, partition_date, namespace_id, stage)
         SELECT gen_random_uuid(), now() + interval '60 days' + n * interval '1 second', 1, 1,
-               current_date, 'waiting'
+               current_date, 1, 'waiting'
           FROM generate_series(1, $1::int8) AS n";
     client.execute(text, &[&count]).await?;
     Ok(())

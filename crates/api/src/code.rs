@@ -58,6 +58,9 @@ codes! {
     /// The name is taken.
     NamespaceExists "namespace-exists" 409 "There is a namespace of this name already"
         "Choose another name; `semel namespace list` shows which there are.";
+    /// No such namespace.
+    NamespaceNotFound "namespace-not-found" 404 "There is no such namespace"
+        "Check the name; `semel namespace list` shows which there are.";
     /// No such route.
     RouteNotFound "route-not-found" 404 "There is no such route"
         "Check the path; API routes begin with /v1, hooks with /hooks.";

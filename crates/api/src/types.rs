@@ -68,7 +68,7 @@ pub use held::{
     AcceptAsNew, DecidedHeld, HeldDecision, HeldReason, RefusedDelivery, RefusedFilter,
 };
 pub use member::{ChangePerson, GroupRole, MapGroup, Person, PersonFilter, UnmapGroup};
-pub use namespace::{CreateNamespace, CreatedNamespace, Namespace, NamespaceFilter};
+pub use namespace::{CreateNamespace, CreatedNamespace, Namespace, NamespaceFilter, SetNamespace};
 pub use once::{
     BeginOnce, BegunOnce, FailOnce, FinishOnce, GetOnce, HeartbeatOnce, OnceEffect, OnceFilter,
     OnceHold, RedoOnce, RenewedOnce, ReportedOnce, SettleOnce,

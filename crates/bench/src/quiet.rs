@@ -25,8 +25,8 @@ const ALONE: &str = "ALTER TABLE queue SET (autovacuum_enabled = false)";
 const NOT_ALONE: &str = "ALTER TABLE queue RESET (autovacuum_enabled)";
 
 const FALL_ASLEEP: &str = "
-    INSERT INTO queue (run_id, due_at, epoch, seq, partition_date, stage)
-    SELECT md5('sleeper-' || n)::uuid, now() + interval '30 days', 1, 1, current_date, 'waiting'
+    INSERT INTO queue (run_id, due_at, epoch, seq, partition_date, namespace_id, stage)
+    SELECT md5('sleeper-' || n)::uuid, now() + interval '30 days', 1, 1, current_date, 1, 'waiting'
       FROM generate_series(1, 10000) AS n";
 
 const WAKE_UP: &str = "

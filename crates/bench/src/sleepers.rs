@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use semel_model::{SessionId, Span};
 use semel_store::queue::Taker;
-use semel_store::{Cell, CellOptions, migrate, sessions};
+use semel_store::{Cell, CellOptions, migrate, namespaces, sessions};
 use semel_testkit::Cluster;
 use tokio_postgres::Client;
 
@@ -34,8 +34,8 @@ const FILL: &str = "
     written AS (
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
         SELECT current_date, id, 1, 1, now(), '[]' FROM numbered)
-    INSERT INTO queue (run_id, due_at, holder, epoch, seq, partition_date, stage)
-    SELECT id, now() + make_interval(secs => $3 * (1 + random())), NULL, 1, 1, current_date,
+    INSERT INTO queue (run_id, due_at, holder, epoch, seq, partition_date, namespace_id, stage)
+    SELECT id, now() + make_interval(secs => $3 * (1 + random())), NULL, 1, 1, current_date, 1,
            'waiting'
       FROM numbered";
 
@@ -118,9 +118,13 @@ impl Bed {
         client.batch_execute("CHECKPOINT").await?;
         let session = SessionId::generate();
         sessions::open(&cell, session, "bench", Span::from_secs(3600)).await?;
+        namespaces::ensure(cell.home(), &"default".parse()?).await?;
+        let mut taker = Taker::new(&cell);
+        // As a server does: it finds that there is one namespace.
+        taker.look().await?;
         Ok(Self {
             client,
-            taker: Taker::new(&cell),
+            taker,
             session,
             _cell: cell,
         })

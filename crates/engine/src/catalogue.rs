@@ -1,7 +1,7 @@
 //! The catalogue: releases as this process knows them.
 //!
 //! Control data is small and changes rarely. Each process keeps the live releases, compiled, and
-//! reads one number twice a second to see whether they are stale. Releases that runs started on
+//! looks twice a second whether they are stale. Releases that runs started on
 //! earlier are loaded when a run needs them.
 
 use std::collections::{HashMap, HashSet};
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use semel_flow::{Action, Flow, Step};
 use semel_model::{FlowName, NamespaceName};
 use semel_store::flows::{self, ReleaseRow};
+use semel_store::namespaces::{self, NamespaceSettings};
 use semel_store::{Cell, ReadError};
 
 /// How many releases that are no longer live are kept compiled.
@@ -50,6 +51,7 @@ struct Live {
     by_flow: HashMap<(i32, String), Arc<Release>>,
     by_hook: HashMap<String, HashMap<String, Arc<Release>>>,
     gives_way: bool,
+    namespaces: Arc<[NamespaceSettings]>,
 }
 
 /// Releases as this process knows them.
@@ -83,6 +85,7 @@ impl Catalogue {
         }
         let mut live = Live {
             version,
+            namespaces: namespaces::list_settings(self.cell.home()).await?.into(),
             ..Live::default()
         };
         for row in flows::list_live(self.cell.home()).await? {
@@ -120,6 +123,11 @@ impl Catalogue {
             .into_iter()
             .find(|release| release.namespace_id == namespace_id)
             .cloned()
+    }
+
+    /// The namespaces that are not like the others.
+    pub(crate) fn namespaces(&self) -> Arc<[NamespaceSettings]> {
+        self.live().namespaces.clone()
     }
 
     /// Whether some live flow has a low priority.

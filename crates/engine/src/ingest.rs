@@ -165,7 +165,7 @@ impl Runtime {
         let session = self.session();
         let permit = match self.shutdown.requested.is_cancelled() || !session.is_live() {
             true => None,
-            false => self.work.room.clone().try_acquire_owned().ok(),
+            false => self.work.room.try_enter(release.namespace_id),
         };
         // A run that does not fit into memory now waits in the queue.
         let weight = memory::parsed_bytes(inbound.text.as_bytes());

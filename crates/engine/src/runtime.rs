@@ -22,7 +22,7 @@ use semel_store::tasks::{self, TaskAnswerBatch};
 use semel_store::waits::{self, CallbackBatch};
 use semel_store::writer::Writer;
 use semel_store::{Cell, ReadError};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -44,6 +44,7 @@ mod lookups;
 mod parent_states;
 mod recent;
 mod refusal_log;
+mod room;
 mod roster;
 mod session;
 mod stalled_runs;
@@ -59,6 +60,7 @@ pub(crate) use lookups::{LookError, Lookups};
 pub(crate) use parent_states::ParentStates;
 pub(crate) use recent::Recent;
 pub(crate) use refusal_log::RefusalLog;
+pub(crate) use room::{Place, Room};
 pub(crate) use roster::Roster;
 pub use session::WorkerSession;
 pub(crate) use stalled_runs::StalledRuns;
@@ -153,7 +155,7 @@ pub(crate) struct Shutdown {
 
 /// The runs that this process holds.
 pub(crate) struct Work {
-    pub(crate) room: Arc<Semaphore>,
+    pub(crate) room: Room,
     pub(crate) turns: TaskTracker,
     /// The runs that this process carries for its session.
     pub(crate) holdings: Arc<Holdings>,
@@ -209,7 +211,7 @@ impl Runtime {
             roster: watch::Sender::default(),
             shutdown: Shutdown::default(),
             work: Work {
-                room: Arc::new(Semaphore::new(options.capacity)),
+                room: Room::new(options.capacity),
                 turns: TaskTracker::new(),
                 holdings: Arc::default(),
                 stalled: StalledRuns::default(),
@@ -279,6 +281,7 @@ impl Runtime {
     /// Takes over what a look found out: the time, who is live, and whether what is cached is current.
     pub(crate) fn note_look(&self, look: &Look) {
         self.clock.set(look.now);
+        self.work.room.share(look.has_namespaces);
         let roster = Roster::new(self.session().id, look.sessions.clone());
         self.roster.send_if_modified(|known| {
             let changed = *known != roster;

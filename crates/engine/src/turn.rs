@@ -32,10 +32,10 @@ use crate::gates::Gate;
 use crate::memory::Portion;
 use crate::pauses::PauseSet;
 use crate::rehearsal::CrashPoint;
-use crate::runtime::Carried;
 use crate::runtime::Holding;
 use crate::runtime::Runtime;
 use crate::runtime::WorkerSession;
+use crate::runtime::{Carried, Place};
 use crate::state::{FoldError, FoldedRun, Misfit};
 use crate::vault::Destinations;
 use fan::FanOutResult;
@@ -86,7 +86,7 @@ pub struct Turn {
     runtime: Arc<Runtime>,
     release: Arc<Release>,
     session: Arc<WorkerSession>,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
     /// The memory that it takes.
     _portion: Option<Portion>,
     carried: Carried,

@@ -69,7 +69,7 @@ rights! {
     /// To read the audit record.
     Audit "audit" "read the audit record";
     /// To manage the installation.
-    Instance "instance" "create and list namespaces, and see servers and metrics";
+    Instance "instance" "create, change and list namespaces, and see servers and metrics";
 }
 
 impl Right {

@@ -1,4 +1,4 @@
-//! Namespaces: create and list, for the whole installation.
+//! Namespaces: create, change and list, for the whole installation.
 //!
 //! As with tokens, what creating one returns is not kept: its first token is derived from the key.
 
@@ -6,11 +6,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
-    CreateNamespace, CreatedNamespace, CreatedToken, Namespace, NamespaceFilter, Page,
+    CreateNamespace, CreatedNamespace, CreatedToken, Namespace, NamespaceFilter, Page, SetNamespace,
 };
 use semel_engine::NamespaceError;
-use semel_model::{Right, Rights, TokenId};
-use semel_store::namespaces::{self, NamespaceView};
+use semel_model::{NamespaceName, Right, Rights, TokenId};
+use semel_store::namespaces::{self, NamespaceChange, NamespaceView};
 use semel_store::tokens::NewToken;
 
 use crate::answer::{self, Answered};
@@ -19,7 +19,7 @@ use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Reply};
 use crate::error::ApiError;
-use crate::query::{Params, page_size};
+use crate::query::{Named, Params, page_size};
 use crate::tokens;
 
 /// `GET /v1/namespaces`.
@@ -81,10 +81,31 @@ pub(crate) async fn create(
     .await
 }
 
+/// `POST /v1/namespaces/{namespace}/set`.
+pub(crate) async fn set(
+    State(app): State<App>,
+    caller: Caller,
+    name: Named,
+    payload: Payload,
+) -> Answered {
+    let name: NamespaceName = name.read(Code::NamespaceNotFound)?;
+    let (SetNamespace { weight }, _) = payload.read()?;
+    commands::carry_out(async move {
+        let actor = caller.actor();
+        let by = caller.acting(&actor);
+        let change = NamespaceChange { weight };
+        let set = app.engine.set_namespace(by, &name, change).await?;
+        tracing::info!(namespace = %name, weight = set.weight, actor, "namespace changed");
+        Reply::new(StatusCode::OK, &view(set))
+    })
+    .await
+}
+
 fn view(namespace: NamespaceView) -> Namespace {
     Namespace {
         name: namespace.name,
         created_at: namespace.created_at,
+        weight: namespace.weight,
     }
 }
 
@@ -95,6 +116,7 @@ impl From<NamespaceError> for ApiError {
             NamespaceError::Exists(_) => Self::new(Code::NamespaceExists, error.to_string()),
             NamespaceError::MakerEnded => Self::plain(Code::Unauthorized),
             NamespaceError::Differs => Self::plain(Code::CommandMismatch),
+            NamespaceError::Missing(_) => Self::new(Code::NamespaceNotFound, error.to_string()),
             NamespaceError::Unavailable(error) => error.into(),
         }
     }

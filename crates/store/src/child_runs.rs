@@ -97,8 +97,8 @@ macro_rules! begin {
                $8::bytea || convert_to('/' || $4 || '/' || c.key, 'UTF8'), c.run_id, p.now, $1
           FROM chosen c, present p),
     queued AS (
-        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date)
-        SELECT c.run_id, p.now, 1, 1, (p.now AT TIME ZONE 'UTC')::date FROM chosen c, present p),
+        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date, namespace_id)
+        SELECT c.run_id, p.now, 1, 1, (p.now AT TIME ZONE 'UTC')::date, $6 FROM chosen c, present p),
     written AS (
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
         SELECT (p.now AT TIME ZONE 'UTC')::date, c.run_id, 1, 1, p.now,

@@ -6,17 +6,18 @@ use semel_model::{NamespaceName, TokenId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 use crate::flows::BUMP;
 
 const ENSURE: &str = "INSERT INTO namespaces (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";
 
-const FIND: &str = "SELECT id, name, created_at FROM namespaces WHERE name = $1";
+const FIND: &str = "SELECT id, name, created_at, weight FROM namespaces WHERE name = $1";
 
 const NAME: &str = "SELECT name FROM namespaces WHERE id = $1";
 
 const LIST: &str = "
-    SELECT id, name, created_at
+    SELECT id, name, created_at, weight
       FROM namespaces
      WHERE name > $1
      ORDER BY name
@@ -33,7 +34,15 @@ const INSERT: &str = "
         ON CONFLICT (name) DO NOTHING
  RETURNING id";
 
-pub(crate) const STATEMENTS: &[&str] = &[ENSURE, FIND, NAME, LIST, INSERT];
+/// A weight that is not given stays as it is.
+const SET: &str = "
+    UPDATE namespaces SET weight = coalesce($2, weight) WHERE name = $1
+ RETURNING id, name, created_at, weight";
+
+/// Those that are not like the others.
+const SETTINGS: &str = "SELECT id, weight FROM namespaces WHERE weight <> 1";
+
+pub(crate) const STATEMENTS: &[&str] = &[ENSURE, FIND, NAME, LIST, INSERT, SET, SETTINGS];
 
 /// A namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +53,24 @@ pub struct NamespaceView {
     pub name: String,
     /// When it was made.
     pub created_at: Timestamp,
+    /// Its share where servers are short of room.
+    pub weight: i32,
+}
+
+/// What a server has to know of a namespace that is not like the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceSettings {
+    /// The namespace.
+    pub id: i32,
+    /// Its share where servers are short of room.
+    pub weight: i32,
+}
+
+/// What an operator changes about a namespace; what is absent stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceChange {
+    /// Its share where servers are short of room.
+    pub weight: Option<i32>,
 }
 
 /// Makes a namespace unless it is there, and gives its short form.
@@ -89,6 +116,34 @@ pub async fn find_name(
     Ok(found.and_then(|row| row.get::<_, &str>(0).parse().ok()))
 }
 
+/// Changes a namespace, with the record of who did. None where there is none of this name.
+pub async fn set(
+    cell: HomeCell<'_>,
+    name: &NamespaceName,
+    change: NamespaceChange,
+    act: &AuditEntry,
+) -> Result<Option<NamespaceView>, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let set = tx.query_opt(SET, &[&name.as_str(), &change.weight]).await?;
+    if set.is_some() {
+        audit::append(&tx, act).await?;
+        tx.execute(BUMP, &[]).await?;
+    }
+    tx.commit().await?;
+    Ok(set.as_ref().map(read))
+}
+
+/// The namespaces that are not like the others.
+pub async fn list_settings(cell: HomeCell<'_>) -> Result<Vec<NamespaceSettings>, ReadError> {
+    let rows = cell.reader().await?.query(SETTINGS, &[]).await?;
+    let settings = |row: &Row| NamespaceSettings {
+        id: row.get(0),
+        weight: row.get(1),
+    };
+    Ok(rows.iter().map(settings).collect())
+}
+
 /// Namespaces behind a name, by name.
 pub async fn list(
     cell: HomeCell<'_>,
@@ -105,5 +160,6 @@ fn read(row: &Row) -> NamespaceView {
         id: row.get(0),
         name: row.get(1),
         created_at: row.get(2),
+        weight: row.get(3),
     }
 }

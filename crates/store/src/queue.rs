@@ -1,10 +1,11 @@
 //! The `queue` table: who holds each run that has not ended, and when it is due.
 //!
 //! Workers poll by due time, in batches, one poller per process. A million sleeping runs sort
-//! behind the end of the index that is read, so they cost nothing.
+//! behind the end of the index that is read, so they cost nothing. Namespaces take turns (`fair.rs`).
 
 mod cancel;
 mod depth;
+mod fair;
 mod load;
 mod look;
 mod lost;
@@ -15,6 +16,7 @@ mod wake;
 
 pub use cancel::{ask_cancel, ask_cancel_by};
 pub use depth::{DEPTH_MAX, Depth, depth};
+pub use fair::NamespaceRoom;
 pub use load::TAKE_BYTES_MAX;
 pub use look::Look;
 pub use lost::{RECOVER_MAX, recover, recover_strays};
@@ -24,7 +26,6 @@ pub use wake::{give_head_start, wake, wake_at_gate};
 
 use std::time::Duration;
 
-use futures_util::future::try_join;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::{Key, RunId, SessionId};
@@ -36,44 +37,9 @@ use crate::runs::Stage;
 use crate::wake_source::WakeSource;
 use crate::writer::connection::{PreparedClient, WriterConnection};
 use crate::{clock, journal, late_responses, waits};
+use fair::{NEXT_DUE, TAKE, TAKE_ALONE, TAKE_EARLY};
 use returned::give_back;
 use seeded_bug::mistaken;
-
-/// By the place of the row, not by its identity: the index of a million sleeping runs is deep. What
-/// was taken twice without progress is left to `TAKE_SUSPECT`; `$3` is 0 while this process holds
-/// such a run, so that its neighbours are not charged for what it may do to the process.
-const TAKE: &str = "/* commits alone: take */
-    WITH due AS (
-        SELECT q.ctid AS place
-          FROM queue q
-         WHERE q.holder IS NULL AND q.due_at <= (SELECT moment()) AND q.stalled_takes < 2
-           AND EXISTS (SELECT 1 FROM sessions
-                        WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
-         ORDER BY q.due_at
-         LIMIT $2
-           FOR UPDATE OF q SKIP LOCKED)
-    UPDATE queue q
-       SET holder = $1, epoch = q.epoch + 1, stalled_takes = q.stalled_takes + $3
-     WHERE q.ctid = ANY (ARRAY(SELECT place FROM due))
- RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date";
-
-/// Takes runs that give way to all others that are due, once no other is.
-const TAKE_EARLY: &str = "/* commits alone: take early */
-    WITH due AS (
-        SELECT q.ctid AS place
-          FROM queue q
-         WHERE q.holder IS NULL AND q.stage = 'ready' AND q.seq = 1 AND q.stalled_takes < 2
-           AND q.due_at > (SELECT moment())
-           AND q.due_at <= (SELECT moment()) + make_interval(secs => $3)
-           AND EXISTS (SELECT 1 FROM sessions
-                        WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
-         ORDER BY q.due_at
-         LIMIT $2
-           FOR UPDATE OF q SKIP LOCKED)
-    UPDATE queue q
-       SET holder = $1, epoch = q.epoch + 1, stalled_takes = q.stalled_takes + 1
-     WHERE q.ctid = ANY (ARRAY(SELECT place FROM due))
- RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date";
 
 const TAKE_ONE: &str = "/* commits alone: take one */
     UPDATE queue
@@ -82,12 +48,6 @@ const TAKE_ONE: &str = "/* commits alone: take one */
        AND EXISTS (SELECT 1 FROM sessions
                         WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
  RETURNING run_id, epoch, seq, stalled_takes, cancel, partition_date";
-
-/// Nothing if no run sleeps. `greatest` would make a zero of that, and the poller would spin.
-const NEXT_DUE: &str = "
-    SELECT extract(epoch FROM min(due_at) - moment())::float8
-      FROM queue
-     WHERE holder IS NULL AND due_at < 'infinity' AND stalled_takes < 2";
 
 const ABOUT: &str = "
     SELECT r.id, r.namespace_id, r.release_id, r.key, r.state = 'quarantined'
@@ -104,6 +64,7 @@ const SLEEP_ON: &str = give_back!(
 
 pub(crate) const STATEMENTS: &[&str] = &[
     TAKE,
+    TAKE_ALONE,
     TAKE_EARLY,
     TAKE_ONE,
     stuck::TAKE_SUSPECT,
@@ -178,6 +139,10 @@ pub struct Taker {
     /// How many runs the next take asks for at most: as many as fitted into memory lately.
     fits: usize,
     bytes_max: usize,
+    /// The namespace that was served last: the next take begins behind it.
+    last_namespace: i32,
+    /// The only namespace that there is, where the last look found one.
+    only_namespace: Option<i32>,
 }
 
 impl Taker {
@@ -187,6 +152,8 @@ impl Taker {
             connection: WriterConnection::new(cell),
             fits: TAKE_MAX,
             bytes_max: TAKE_BYTES_MAX,
+            last_namespace: 0,
+            only_namespace: None,
         }
     }
 
@@ -204,27 +171,54 @@ impl Taker {
         limit: usize,
         counts: bool,
     ) -> Result<TakenRuns, Error> {
+        self.take_fairly(session, limit, counts, &[]).await
+    }
+
+    /// As [`Self::take`], where some namespaces have another weight or less room than all have.
+    pub async fn take_fairly(
+        &mut self,
+        session: SessionId,
+        limit: usize,
+        counts: bool,
+        rooms: &[NamespaceRoom],
+    ) -> Result<TakenRuns, Error> {
         let limit = limit.min(self.fits) as i64;
-        let bytes_max = self.bytes_max;
+        let (bytes_max, last) = (self.bytes_max, self.last_namespace);
+        let only = self.only_namespace.filter(|_| rooms.is_empty());
         let charge = i16::from(counts);
+        let (namespaces, weights, left) = fair::columns(rooms);
         let ready = self.prepared().await?;
-        let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &limit, &charge];
-        let (rows, due) = try_join(
-            ready.client.query(ready.statement(mistaken(TAKE)), &values),
-            ready.client.query_one(ready.statement(NEXT_DUE), &[]),
-        )
-        .await?;
-        let next_due = due.get::<_, Option<f64>>(0);
+        let mut values: Vec<&(dyn ToSql + Sync)> = vec![session.as_uuid(), &limit, &charge];
+        let text = match &only {
+            Some(only) => {
+                values.push(only);
+                TAKE_ALONE
+            }
+            None => {
+                values.extend([&last as &(dyn ToSql + Sync), &namespaces, &weights, &left]);
+                TAKE
+            }
+        };
+        let take = ready.statement(mistaken(text));
+        let rows = ready.client.query(take, &values).await?;
+        let next_due: Option<f64> = match rows.is_empty() {
+            true => {
+                let due = ready.client.query_one(ready.statement(NEXT_DUE), &[]);
+                due.await?.get(0)
+            }
+            false => None,
+        };
         let next_due = next_due.map(|secs| Duration::from_secs_f64(secs.max(0.0)));
-        let (mut taken, now, left) = load::load(ready, &rows, bytes_max).await?;
+        let (mut taken, now, put_back) = load::load(ready, &rows, bytes_max).await?;
         taken.iter_mut().for_each(|taken| taken.charged = counts);
-        if !left.is_empty() {
-            load::put_back(ready, session, &left, charge).await?;
+        if !put_back.is_empty() {
+            load::put_back(ready, session, &put_back, charge).await?;
         }
-        self.fits = match left.is_empty() {
+        self.fits = match put_back.is_empty() {
             true => (self.fits * 2).min(TAKE_MAX),
             false => taken.len().max(1),
         };
+        self.last_namespace = fair::last_served(last, rows.iter().map(|row| row.get(6)));
         Ok(TakenRuns {
             taken,
             now,
@@ -283,6 +277,7 @@ impl Taker {
     async fn prepared(&mut self) -> Result<PreparedClient<'_>, Error> {
         let texts = [
             mistaken(TAKE),
+            mistaken(TAKE_ALONE),
             TAKE_ONE,
             NEXT_DUE,
             ABOUT,

@@ -1,8 +1,13 @@
 //! Namespaces.
 
+use reqwest::Method;
+use semel_model::NamespaceName;
+
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError};
-use crate::types::{CreateNamespace, CreatedNamespace, Namespace, NamespaceFilter, Page};
+use crate::types::{
+    CreateNamespace, CreatedNamespace, Namespace, NamespaceFilter, Page, SetNamespace,
+};
 
 impl Client {
     /// Lists the namespaces of the installation, by name.
@@ -20,5 +25,15 @@ impl Client {
         key: &str,
     ) -> Result<Answer<CreatedNamespace>, ClientError> {
         carry_out(self.post(&["v1", "namespaces"], key).json(create)).await
+    }
+
+    /// Changes a namespace. The same again is no change.
+    pub async fn set_namespace(
+        &self,
+        name: &NamespaceName,
+        set: &SetNamespace,
+    ) -> Result<Namespace, ClientError> {
+        let path = ["v1", "namespaces", name.as_str(), "set"];
+        read(self.ask(Method::POST, &path).json(set)).await
     }
 }

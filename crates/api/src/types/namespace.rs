@@ -15,6 +15,18 @@ pub struct Namespace {
     pub name: String,
     /// When it was made.
     pub created_at: Timestamp,
+    /// Its share where servers are short of room: of two namespaces with due runs, one of weight 2 has
+    /// twice as many started as one of weight 1.
+    pub weight: i32,
+}
+
+/// Changes a namespace; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetNamespace {
+    /// Its share where servers are short of room, from 1 to 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i32>,
 }
 
 /// Which namespaces to list.

@@ -1,6 +1,6 @@
 //! `semel namespace`: who owns flows, runs and tokens on this installation.
 
-use semel_api::types::{CreateNamespace, NamespaceFilter};
+use semel_api::types::{CreateNamespace, NamespaceFilter, SetNamespace};
 use semel_model::{NamespaceName, Span};
 
 use super::Repeat;
@@ -10,14 +10,16 @@ use crate::remote;
 use crate::style::{cell, render};
 use crate::text::ago;
 
-/// Create and list namespaces. Needs the right `instance`.
+/// Create, change and list namespaces. Needs the right `instance`.
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
   semel namespace create shop --admin ada
-  semel namespace list")]
+  semel namespace list
+  semel namespace set shop --weight 3")]
 pub(crate) enum Command {
     Create(Create),
     List(List),
+    Set(Set),
 }
 
 /// Create a namespace and its first token, which is shown once and may do everything there.
@@ -48,10 +50,22 @@ pub(crate) struct List {
     cursor: Option<String>,
 }
 
+/// Change how a namespace is served beside others.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Set {
+    /// The namespace.
+    name: NamespaceName,
+    /// Its share where servers are short of room, from 1 to 1000: of two namespaces with due runs, one
+    /// of weight 2 has twice as many started as one of weight 1.
+    #[arg(long, value_name = "COUNT")]
+    weight: Option<i32>,
+}
+
 pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
     match command {
         Command::Create(create) => run_create(ctx, create).await,
         Command::List(list) => run_list(ctx, list).await,
+        Command::Set(set) => run_set(ctx, set).await,
     }
 }
 
@@ -76,15 +90,29 @@ async fn run_create(ctx: &Context, arguments: &Create) -> Result<Answer, Problem
     })
 }
 
+async fn run_set(ctx: &Context, arguments: &Set) -> Result<Answer, Problem> {
+    let set = SetNamespace {
+        weight: arguments.weight,
+    };
+    let client = remote::client(ctx)?;
+    let namespace = client.set_namespace(&arguments.name, &set).await?;
+    let text = format!(
+        "namespace {} has weight {}",
+        namespace.name, namespace.weight
+    );
+    Ok(Answer::done(&namespace, text).next("semel namespace list"))
+}
+
 async fn run_list(ctx: &Context, arguments: &List) -> Result<Answer, Problem> {
     let filter = NamespaceFilter {
         limit: Some(arguments.limit),
         cursor: arguments.cursor.clone(),
     };
     let page = remote::client(ctx)?.list_namespaces(&filter).await?;
-    let mut table = ctx.style.table(&["NAME", "CREATED"]);
+    let mut table = ctx.style.table(&["NAME", "WEIGHT", "CREATED"]);
     for namespace in &page.items {
-        table.add_row([cell(&namespace.name), cell(ago(namespace.created_at))]);
+        let (weight, created) = (namespace.weight.to_string(), ago(namespace.created_at));
+        table.add_row([cell(&namespace.name), cell(weight), cell(created)]);
     }
     let answer = Answer::done(&page, render(&table));
     Ok(match &page.next {

@@ -1,16 +1,20 @@
-//! Creating namespaces. Each is made together with its first token, in one commit.
+//! Creating and changing namespaces. Each is made together with its first token, in one commit.
 
 use std::sync::Arc;
 
 use semel_model::NamespaceName;
 use semel_store::ReadError;
-use semel_store::namespaces::{self, NamespaceView};
+use semel_store::namespaces::{self, NamespaceChange, NamespaceView};
 use semel_store::tokens::{self, NewToken, TokenView};
 
+use crate::commands::connection::Actor;
 use crate::commands::token::{TokenMaker, is_same, validate_token};
 use crate::runtime::Runtime;
 
-/// Why a namespace was not created.
+/// The largest weight of a namespace.
+const WEIGHT_MAX: i32 = 1_000;
+
+/// Why a namespace was not created or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum NamespaceError {
     /// Its first token cannot be stored as it is.
@@ -25,6 +29,9 @@ pub enum NamespaceError {
     /// The key was used to create something else.
     #[error("the key was used to create something else")]
     Differs,
+    /// There is none of this name.
+    #[error("there is no namespace `{0}`")]
+    Missing(NamespaceName),
     /// The database did not answer in time.
     #[error("the namespace could not be stored: {0}")]
     Unavailable(#[from] ReadError),
@@ -39,6 +46,7 @@ impl NamespaceError {
             Self::Exists(_) => "namespace-exists",
             Self::MakerEnded => "unauthorized",
             Self::Differs => "command-mismatch",
+            Self::Missing(_) => "namespace-not-found",
             Self::Unavailable(_) => "database-unavailable",
         }
     }
@@ -87,5 +95,29 @@ impl Runtime {
             token,
             is_first,
         })
+    }
+
+    /// Changes a namespace. The same again is no change.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none of this name, or a value is out of its range.
+    pub async fn set_namespace(
+        self: &Arc<Self>,
+        by: Actor<'_>,
+        name: &NamespaceName,
+        change: NamespaceChange,
+    ) -> Result<NamespaceView, NamespaceError> {
+        if change
+            .weight
+            .is_some_and(|it| !(1..=WEIGHT_MAX).contains(&it))
+        {
+            let reason = format!("`weight` is from 1 to {WEIGHT_MAX}");
+            return Err(NamespaceError::Invalid(reason));
+        }
+        let act = by.act("namespace.set", name.as_str());
+        let set = namespaces::set(self.cell.home(), name, change, &act).await?;
+        self.catalogue.refresh().await?;
+        set.ok_or_else(|| NamespaceError::Missing(name.clone()))
     }
 }

@@ -104,7 +104,9 @@ impl Poller {
         let (runtime, taker) = (&self.runtime, &mut self.taker);
         let counts = runtime.work.stalled.alone().is_some();
         let _no_comparison = runtime.work.holdings.taking().await;
-        let mut catch = within_patience(taker.take(session.id, room, counts)).await?;
+        let limits = runtime.work.room.limits(&runtime.catalogue.namespaces());
+        let take = taker.take_fairly(session.id, room, counts, &limits);
+        let mut catch = within_patience(take).await?;
         if catch.taken.is_empty() && runtime.catalogue.has_flows_that_give_way() {
             // Runs that let others go first, now that there are none.
             let early = taker.take_early(session.id, room, HEAD_START_SECS_MAX);
@@ -167,7 +169,7 @@ impl Service for Poller {
     }
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
-        let room = self.runtime.work.room.available_permits();
+        let room = self.runtime.work.room.free();
         let session = self.runtime.session();
         if Instant::now() >= self.look_due {
             let looked = self.look().await;

@@ -10,7 +10,6 @@ use semel_store::journal::JournalRow;
 use semel_store::queue::Taken;
 use semel_store::wake_source::WakeSource;
 use semel_store::{ReadError, approvals, tasks};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::Turn;
 use super::first_effect::FirstEffectPlan;
@@ -20,8 +19,8 @@ use super::views::views;
 use crate::catalogue::Release;
 use crate::external_result::{ExternalResult, wake_source};
 use crate::memory::{self, Portion};
-use crate::runtime::Runtime;
 use crate::runtime::WorkerSession;
+use crate::runtime::{Place, Runtime};
 use crate::state::FoldedRun;
 
 impl Turn {
@@ -30,7 +29,7 @@ impl Turn {
         runtime: Arc<Runtime>,
         release: Arc<Release>,
         session: Arc<WorkerSession>,
-        permit: OwnedSemaphorePermit,
+        place: Place,
         fresh: LoadedRun,
     ) -> Self {
         let LoadedRun {
@@ -57,7 +56,7 @@ impl Turn {
             runtime,
             release,
             session,
-            _permit: permit,
+            _place: place,
             _portion: portion,
             run,
             key,
@@ -93,7 +92,7 @@ impl Turn {
         runtime: Arc<Runtime>,
         taken: Taken,
         session: Arc<WorkerSession>,
-        permit: OwnedSemaphorePermit,
+        place: Place,
     ) -> Result<Self, Unread> {
         let release = runtime.catalogue.get(taken.release_id).await?;
         let release = release.ok_or_else(|| Unread::Newer("its release".to_owned()))?;
@@ -119,7 +118,7 @@ impl Turn {
             begun: TurnStart::At(Box::new(state)),
             portion,
         };
-        let mut turn = Self::begin(runtime, release, session, permit, fresh);
+        let mut turn = Self::begin(runtime, release, session, place, fresh);
         turn.epoch = taken.epoch;
         turn.charged = taken.charged;
         turn.seq = taken.seq;

@@ -58,10 +58,10 @@ impl Runtime {
         session: Arc<WorkerSession>,
         suspect: Option<OwnedSemaphorePermit>,
     ) {
-        let Ok(permit) = self.work.room.clone().acquire_owned().await else {
+        let Some(place) = self.work.room.enter(taken.namespace_id).await else {
             return;
         };
-        match self.load(taken, session, permit).await {
+        match self.load(taken, session, place).await {
             Ok(turn) => {
                 self.work.turns.spawn(turn.suspected(suspect).drive());
             }
@@ -84,8 +84,8 @@ impl Runtime {
 
     async fn take_now(self: &Arc<Self>, run: RunId) -> Result<Turn, CommandError> {
         let session = self.session();
-        let room = self.work.room.clone().acquire_owned();
-        let Ok(Ok(permit)) = tokio::time::timeout(ROOM_PATIENCE, room).await else {
+        let room = self.work.room.enter_for_operator();
+        let Ok(Some(place)) = tokio::time::timeout(ROOM_PATIENCE, room).await else {
             return Err(CommandError::Busy);
         };
         let id = session.id;
@@ -104,7 +104,7 @@ impl Runtime {
         drop(taker);
         let (taken, now) = taken.ok_or(CommandError::Busy)?;
         self.clock.set(now);
-        match self.load(taken, session, permit).await {
+        match self.load(taken, session, place).await {
             Ok(turn) => Ok(turn),
             Err(unloaded) => {
                 let error = unloaded.as_command_error();

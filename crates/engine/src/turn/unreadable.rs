@@ -13,10 +13,9 @@ use semel_model::{Fault, RunId, SessionId};
 use semel_store::queue::{self, ReturnCause, Taken};
 use semel_store::runs::Stage;
 use semel_store::{ReadError, wake_source};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::runtime::WorkerSession;
-use crate::runtime::{Runtime, jitter};
+use crate::runtime::{Place, Runtime, jitter};
 use crate::turn::command::CommandError;
 use crate::turn::parent_state::Unread;
 use crate::turn::{TAKES_MAX, Turn, inconsistent};
@@ -55,7 +54,7 @@ impl Runtime {
         self: &Arc<Self>,
         taken: Taken,
         session: Arc<WorkerSession>,
-        permit: OwnedSemaphorePermit,
+        place: Place,
     ) -> Result<Turn, Unloaded> {
         let unloaded = Unloaded {
             run: taken.run,
@@ -65,7 +64,7 @@ impl Runtime {
             quarantined: taken.quarantined,
             why: Unread::Damaged("its journal cannot be followed".to_owned()),
         };
-        let loading = Turn::load(self.clone(), taken, session, permit);
+        let loading = Turn::load(self.clone(), taken, session, place);
         match AssertUnwindSafe(loading).catch_unwind().await {
             Ok(Ok(turn)) => Ok(turn),
             Ok(Err(why)) => Err(Unloaded { why, ..unloaded }),

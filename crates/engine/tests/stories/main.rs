@@ -19,6 +19,7 @@ mod effects;
 mod entries;
 mod erasure;
 mod events;
+mod fair;
 mod history;
 mod hostile;
 mod hostile_destinations;

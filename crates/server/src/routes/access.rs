@@ -5,7 +5,7 @@ use semel_api::types::{
     AuditFilter, AuditRecord, ChainFilter, ChangePerson, CreateNamespace, CreateToken,
     CreatedNamespace, CreatedToken, ForgottenSearch, GroupRole, KeptSearch, MapGroup, Namespace,
     NamespaceFilter, Person, PersonFilter, RevokeToken, SaveSearch, SavedSearch, SearchScope,
-    Servers, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
+    Servers, SetNamespace, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
 };
 use semel_model::Right::{Admin, Audit, Instance, Read};
 
@@ -60,6 +60,11 @@ pub(super) fn routes() -> Routes {
         .takes::<CreateNamespace>()
         .created::<CreatedNamespace>()
         .fails(&[Code::NamespaceExists])
+        .post("/namespaces/{namespace}/set", Instance, namespaces::set)
+        .op("set_namespace", "Change the share of a namespace.")
+        .takes::<SetNamespace>()
+        .ok::<Namespace>()
+        .fails(&[Code::NamespaceNotFound, Code::BodyInvalid])
         .get("/servers", Instance, servers::list)
         .op(
             "list_servers",

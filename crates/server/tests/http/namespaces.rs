@@ -1,7 +1,7 @@
 //! Namespaces: each with a first token, and nothing of another's.
 
 use anyhow::Result;
-use semel_api::types::{AuditFilter, CreateNamespace, NamespaceFilter, RevokeToken};
+use semel_api::types::{AuditFilter, CreateNamespace, NamespaceFilter, RevokeToken, SetNamespace};
 use semel_api::{Client, Code};
 use semel_model::{Right, Rights};
 
@@ -52,6 +52,41 @@ async fn a_namespace_has_its_first_token_and_nothing_of_another() -> Result<()> 
     assert!(names(&world.client).await?.contains(&"shop".to_owned()));
     let acts = ada.list_audit(&AuditFilter::default()).await?.items;
     assert_eq!(acts[0].action, "token.create");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_weight_of_a_namespace_is_set_by_who_manages_the_installation() -> Result<()> {
+    let world = World::start().await?;
+    let created = world.client.create_namespace(&shop("ada")?, "k").await?;
+    let ada = Client::new(world.client.base(), &created.body.admin.token)?;
+    let (shop, weight) = ("shop".parse()?, |weight| SetNamespace {
+        weight: Some(weight),
+    });
+
+    let set = world.client.set_namespace(&shop, &weight(3)).await?;
+    let same = world
+        .client
+        .set_namespace(&shop, &SetNamespace::default())
+        .await?;
+    let too_small = world.client.set_namespace(&shop, &weight(0)).await;
+    let by_ada = ada.set_namespace(&shop, &weight(9)).await;
+    let unknown = world
+        .client
+        .set_namespace(&"stall".parse()?, &weight(2))
+        .await;
+
+    assert_eq!(created.body.namespace.weight, 1);
+    assert_eq!((set.weight, same.weight), (3, 3));
+    assert_eq!(refused(too_small)?, Code::BodyInvalid);
+    assert_eq!(refused(by_ada)?, Code::RightMissing);
+    assert_eq!(refused(unknown)?, Code::NamespaceNotFound);
+    let acts = world
+        .client
+        .list_audit(&AuditFilter::default())
+        .await?
+        .items;
+    assert_eq!(acts[0].action, "namespace.set");
     Ok(())
 }
 

@@ -178,6 +178,7 @@ const SENSITIVE: &[&str] = &[
     "POST /v1/people/{person}/restore admin",
     "GET /v1/namespaces instance",
     "POST /v1/namespaces instance",
+    "POST /v1/namespaces/{namespace}/set instance",
     "GET /v1/servers instance",
     "GET /v1/audit audit",
     "GET /v1/audit/chain audit",

@@ -29,8 +29,10 @@ macro_rules! reopen {
         UPDATE runs r SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
           FROM last l WHERE r.id = l.run_id),
     queued AS (
-        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date)
-        SELECT l.run_id, p.now, l.epoch + 1, l.seq + 1, l.partition_date FROM last l, present p),
+        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date, namespace_id)
+        SELECT l.run_id, p.now, l.epoch + 1, l.seq + 1, l.partition_date,
+               (SELECT r.namespace_id FROM runs r WHERE r.id = l.run_id)
+          FROM last l, present p),
     written AS (
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
         SELECT l.partition_date, l.run_id, l.seq + 1, l.epoch + 1, p.now, $1::text::json

@@ -1,20 +1,28 @@
 //! How much work there is, for metrics.
 
+use super::fair::first_runs;
 use crate::cell::{EveryCell, ReadError};
 
 /// What is held is bounded by what servers can hold; what is due is counted up to a limit, from
-/// the front of the index, so that neither a backlog nor sleepers make this slow.
-pub(super) const DEPTH: &str = "
+/// the front of each namespace, so that neither a backlog nor sleepers make this slow.
+pub(super) const DEPTH: &str = concat!(
+    first_runs!(""),
+    "
     SELECT (SELECT count(*) FROM queue WHERE holder IS NOT NULL),
            (SELECT count(*)
               FROM (SELECT 1
-                      FROM queue
-                     WHERE holder IS NULL AND due_at <= (SELECT moment())
-                     ORDER BY due_at
+                      FROM firsts f
+                     CROSS JOIN LATERAL (SELECT 1
+                                           FROM queue q
+                                          WHERE q.holder IS NULL AND q.namespace_id = f.namespace_id
+                                            AND q.due_at <= (SELECT moment())
+                                          ORDER BY q.due_at
+                                          LIMIT $1) t
                      LIMIT $1) AS due),
            (SELECT extract(epoch FROM moment() - min(due_at))::float8
-              FROM queue
-             WHERE holder IS NULL AND due_at < 'infinity')";
+              FROM firsts
+             WHERE due_at < 'infinity')"
+);
 
 /// The most runs that are counted as due.
 pub const DEPTH_MAX: i64 = 10_000;

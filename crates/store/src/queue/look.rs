@@ -8,22 +8,25 @@ use tokio_postgres::Error;
 use uuid::Uuid;
 
 use super::Taker;
+use super::fair::first_runs;
 
 /// One statement for all that a server has to know of the others, because each server makes it twice a
 /// second, work or not. Sessions are few.
-pub(super) const LOOK: &str = "
-    WITH present AS MATERIALIZED (
+pub(super) const LOOK: &str = concat!(
+    first_runs!(""),
+    ",
+    present AS MATERIALIZED (
         SELECT clock_timestamp() + time_offset AS now, pause_version FROM clock)
     SELECT p.now, p.pause_version, c.version,
            ARRAY(SELECT s.id
                    FROM sessions s
                   WHERE s.lost_at IS NULL AND s.leaving_at IS NULL AND s.expires_at > p.now),
-           (SELECT extract(epoch FROM q.due_at - p.now)::float8
-              FROM queue q
-             WHERE q.holder IS NULL AND q.due_at < 'infinity'
-             ORDER BY q.due_at
-             LIMIT 1)
-      FROM present p, config_version c";
+           (SELECT extract(epoch FROM min(f.due_at) - p.now)::float8
+              FROM firsts f
+             WHERE f.due_at < 'infinity'),
+           ARRAY(SELECT n.id FROM namespaces n ORDER BY n.id LIMIT 2)
+      FROM present p, config_version c"
+);
 
 /// What a server without work has to know.
 #[derive(Clone, Debug)]
@@ -38,6 +41,8 @@ pub struct Look {
     pub sessions: Vec<SessionId>,
     /// How long until a run is due that no session holds, where one is known.
     pub next_due: Option<Duration>,
+    /// Whether there is more than one namespace.
+    pub has_namespaces: bool,
 }
 
 impl Taker {
@@ -47,12 +52,18 @@ impl Taker {
         let row = ready.client.query_one(ready.statement(LOOK), &[]).await?;
         let sessions: Vec<Uuid> = row.get(3);
         let next_due: Option<f64> = row.get(4);
+        let namespaces: Vec<i32> = row.get(5);
+        self.only_namespace = match namespaces.as_slice() {
+            [only] => Some(*only),
+            _ => None,
+        };
         Ok(Look {
             now: row.get(0),
             pause_version: row.get(1),
             config_version: row.get(2),
             sessions: sessions.into_iter().map(SessionId::from_uuid).collect(),
             next_due: next_due.map(|secs| Duration::from_secs_f64(secs.max(0.0))),
+            has_namespaces: namespaces.len() > 1,
         })
     }
 }

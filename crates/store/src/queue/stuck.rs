@@ -10,6 +10,7 @@ use semel_model::{Fault, RunId, SessionId};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 
+use super::fair::first_runs;
 use super::load::load;
 use super::returned::give_back;
 use super::{Taken, Taker};
@@ -18,15 +19,21 @@ use crate::attention;
 use crate::cell::{ReadError, SlotCell};
 use crate::journal::to_text;
 
-/// Only the oldest that are due are searched: runs behind them move forward with time. The count
+/// Only the oldest of each namespace that are due are searched: runs behind them move forward with time. The count
 /// has a limit, because a column has one.
-pub(super) const TAKE_SUSPECT: &str = "/* commits alone: take suspect */
-    WITH oldest AS MATERIALIZED (
-        SELECT q.run_id, q.stalled_takes
-          FROM queue q
-         WHERE q.holder IS NULL AND q.due_at <= (SELECT moment())
-         ORDER BY q.due_at
-         LIMIT 1000),
+pub(super) const TAKE_SUSPECT: &str = concat!(
+    "/* commits alone: take suspect */",
+    first_runs!(""),
+    ",
+    oldest AS MATERIALIZED (
+        SELECT t.run_id, t.stalled_takes
+          FROM firsts f
+         CROSS JOIN LATERAL (SELECT q.run_id, q.stalled_takes
+                               FROM queue q
+                              WHERE q.holder IS NULL AND q.namespace_id = f.namespace_id
+                                AND q.due_at <= (SELECT moment())
+                              ORDER BY q.due_at
+                              LIMIT 200) t),
     suspect AS (
         SELECT q.run_id
           FROM queue q
@@ -39,7 +46,8 @@ pub(super) const TAKE_SUSPECT: &str = "/* commits alone: take suspect */
     UPDATE queue q
        SET holder = $1, epoch = q.epoch + 1, stalled_takes = least(q.stalled_takes + 1, 100)
      WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM suspect))
- RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date";
+ RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date"
+);
 
 /// What another process may be able to read is not counted against the run.
 pub(super) const DEFER: &str = give_back!(

@@ -40,15 +40,16 @@ macro_rules! reopen {
          WHERE r.id = l.run_id AND r.state IN (",
             $states,
             ")
-     RETURNING l.run_id, l.partition_date, l.seq, l.epoch),
+     RETURNING l.run_id, l.partition_date, l.seq, l.epoch, r.namespace_id),
     held AS (
         UPDATE claims c
            SET expires_at = p.now + make_interval(secs => $3), counted_from = p.now, dropped_at = NULL
           FROM claimed h, active a, present p
          WHERE c.id = h.id AND a.run_id = h.run_id AND c.expires_at IS NULL),
     queued AS (
-        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date)
-        SELECT a.run_id, p.now, a.epoch + 1, a.seq + 1, a.partition_date FROM active a, present p),
+        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date, namespace_id)
+        SELECT a.run_id, p.now, a.epoch + 1, a.seq + 1, a.partition_date, a.namespace_id
+          FROM active a, present p),
     written AS (
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
         SELECT a.partition_date, a.run_id, a.seq + 1, a.epoch + 1, p.now, $2::text::json

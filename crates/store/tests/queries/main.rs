@@ -5,6 +5,7 @@ mod connections;
 mod duplicates;
 mod effects;
 mod expiry;
+mod fair;
 mod journal;
 mod migrations;
 mod named_effects;

@@ -30,8 +30,8 @@ const ACCEPT: &str = ",
         SELECT run_id, claim_id, namespace_id, release_id, key, delivery_id, now, partition_date
           FROM fresh),
     queued AS (
-        INSERT INTO queue (run_id, due_at, holder, epoch, seq, partition_date)
-        SELECT run_id, now, holder, 1, 1, partition_date FROM fresh),
+        INSERT INTO queue (run_id, due_at, holder, epoch, seq, partition_date, namespace_id)
+        SELECT run_id, now, holder, 1, 1, partition_date, namespace_id FROM fresh),
     written AS (
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
         SELECT partition_date, run_id, 1, 1, now, events::json FROM fresh){entered}

@@ -88,9 +88,9 @@ const ENDED: &str = "
     INSERT INTO sessions (id, process, expires_at) VALUES (id(0), 'test', now() + interval '1 hour')";
 
 const UNDER_WAY: &str = "
-    INSERT INTO queue (run_id, due_at, holder, epoch, seq, partition_date, stage)
+    INSERT INTO queue (run_id, due_at, holder, epoch, seq, partition_date, namespace_id, stage)
     SELECT id(n), now() + interval '30 days', CASE WHEN n <= 1000 THEN id(0) END, 1, 1,
-           current_date, CASE WHEN n <= 1000 THEN 'ready' ELSE 'waiting' END::queue_stage
+           current_date, 1, CASE WHEN n <= 1000 THEN 'ready' ELSE 'waiting' END::queue_stage
       FROM numbers;
     INSERT INTO event_waits (wait_id, run_id, namespace_id, event, path, value)
     SELECT id(n), id(n), 1, 'e' || n % 100, 'id', n::text FROM fewer;

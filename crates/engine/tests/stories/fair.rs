@@ -1,0 +1,69 @@
+//! Fairness: a namespace with few runs beside one that fills every server.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use futures_util::future::try_join_all;
+use semel_engine::{Intake, WebhookRequest};
+use semel_model::RunId;
+use semel_model::run::RunState;
+use semel_store::namespaces;
+
+use crate::world::World;
+
+const PATIENCE: Duration = Duration::from_secs(25);
+
+const QUICK: &str = "flow: quick\ntrigger:\n  webhook: { auth: none, key: input.id }\n\
+    steps:\n  - { id: rest, wait: { for: 10ms } }\n  - { id: one, function: '1' }\n";
+
+/// Delivers to the flow of the quiet namespace.
+async fn deliver_quick(world: &World, id: usize) -> Result<RunId> {
+    let arrival = WebhookRequest {
+        namespace: "quiet".to_owned(),
+        path: "quick".to_owned(),
+        target: "/hooks/quiet/quick".to_owned(),
+        body: format!(r#"{{"id":"{id}"}}"#).into_bytes(),
+        headers: Vec::new(),
+        query: Vec::new(),
+    };
+    let engine = &world.engine;
+    match engine.deliver(engine.authenticate(arrival).await?).await? {
+        Intake::Accepted(accepted) => Ok(accepted.run),
+        other @ (Intake::Ignored | Intake::Held(_) | Intake::Stale(_)) => bail!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_that_fills_the_server_leaves_room_for_another() -> Result<()> {
+    let world = World::start_with_room(16).await?;
+    let steps = "steps:\n  - { id: act, http: { post: 'PEER/slow/1000/plain/act', json: {} } }\n";
+    world.publish(steps).await?;
+    let engine = &world.engine;
+    let quiet = namespaces::ensure(engine.cell().home(), &"quiet".parse()?).await?;
+    let flow = engine.push_flow(quiet, QUICK).await?;
+    let published = engine.publish_flow(quiet, &flow, "test").await?;
+    engine
+        .promote_flow(quiet, &flow, published.number, "test")
+        .await?;
+    // The server has learned by now that there is more than one namespace.
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let payloads: Vec<String> = (0..80).map(|id| format!(r#"{{"id":"{id}"}}"#)).collect();
+    let busy = try_join_all(payloads.iter().map(|payload| world.deliver(payload))).await?;
+
+    let mut slowest = Duration::ZERO;
+    for id in 0..5 {
+        let begun = Instant::now();
+        let run = deliver_quick(&world, id).await?;
+        let end = engine.await_end(run, PATIENCE).await?.context("a run")?;
+        assert_eq!(end.state, RunState::Succeeded);
+        slowest = slowest.max(begun.elapsed());
+    }
+
+    // Five rounds of sixteen take a second each; all the quick ones ended in the first.
+    assert!(slowest < Duration::from_millis(700), "it took {slowest:?}");
+    for accepted in busy {
+        let end = engine.await_end(accepted.run, PATIENCE).await?;
+        assert_eq!(end.context("a run")?.state, RunState::Succeeded);
+    }
+    Ok(())
+}
