@@ -282,6 +282,7 @@ impl Runtime {
     pub(crate) fn note_look(&self, look: &Look) {
         self.clock.set(look.now);
         self.work.room.share(look.has_namespaces);
+        self.reach.limits.divide_by(look.servers);
         let roster = Roster::new(self.session().id, look.sessions.clone());
         self.roster.send_if_modified(|known| {
             let changed = *known != roster;

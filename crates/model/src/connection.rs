@@ -270,7 +270,8 @@ pub enum Tls {
     Off,
 }
 
-/// The limits of requests to a destination. Each process counts for itself.
+/// The limits of requests to a destination. Live servers divide room and rate among them; each has a
+/// breaker of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConnectionLimits {

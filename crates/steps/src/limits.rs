@@ -11,26 +11,29 @@
 //!    └──────────── an answer              └────── no answer ◀─────┘
 //! ```
 //!
-//! Each process counts for itself.
+//! Each process counts for itself. What a connection allows is divided by the number of live servers
+//! (`share.rs`); a breaker, and the room of a host without a connection, are each server's own.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use governor::Quota;
 use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use semel_model::{Fault, FaultKind, Outcome, Span, connection};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::destination::Destination;
 
 mod breaker;
 mod host;
+mod share;
 
 use breaker::{Breaker, Health, Pass};
 pub(crate) use host::host_of;
+use share::Share;
 
 /// How long a call waits for room before its run is put to sleep instead.
 const ROOM_PATIENCE: Duration = Duration::from_secs(1);
@@ -53,6 +56,8 @@ const REMEMBERED_MAX: usize = 4096;
 pub struct DestinationLimits {
     lanes: Mutex<HashMap<(i32, Name), Arc<Lane>>>,
     host_room: u32,
+    /// How many servers are live, this one included.
+    servers: AtomicU32,
 }
 
 impl Default for DestinationLimits {
@@ -76,16 +81,23 @@ impl Name {
             Self::Connection(name) | Self::Host(name) => name,
         }
     }
+
+    /// By how many servers its limits are divided. The room of a host without a connection protects
+    /// the runs of one process from each other.
+    fn servers(&self, live: u32) -> u32 {
+        match self {
+            Self::Connection(_) => live,
+            Self::Host(_) => 1,
+        }
+    }
 }
 
 /// What one version of one destination may be asked.
 struct Lane {
     name: Name,
     version: i64,
-    room: Arc<Semaphore>,
+    share: Share,
     waiting: AtomicUsize,
-    waiting_max: usize,
-    rate: Option<DefaultDirectRateLimiter>,
     breaker: Mutex<Breaker>,
 }
 
@@ -103,7 +115,7 @@ pub struct Permit {
     lane: Arc<Lane>,
     pass: Pass,
     told: bool,
-    _room: OwnedSemaphorePermit,
+    room: Option<OwnedSemaphorePermit>,
 }
 
 impl DestinationLimits {
@@ -115,6 +127,19 @@ impl DestinationLimits {
         Self {
             lanes: Mutex::default(),
             host_room: u32::try_from(host_room).unwrap_or(u32::MAX),
+            servers: AtomicU32::new(1),
+        }
+    }
+
+    /// Divides what connections allow by the number of servers that are live.
+    pub fn divide_by(&self, servers: usize) {
+        let servers = u32::try_from(servers.max(1)).unwrap_or(u32::MAX);
+        if self.servers.swap(servers, Ordering::AcqRel) == servers {
+            return;
+        }
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        for lane in lanes.values() {
+            lane.share.divide_by(lane.name.servers(servers));
         }
     }
 
@@ -162,7 +187,8 @@ impl DestinationLimits {
         if lanes.len() >= REMEMBERED_MAX {
             lanes.retain(|_, lane| Arc::strong_count(lane) > 1);
         }
-        let lane = Arc::new(Lane::new(key.1.clone(), version, limits));
+        let servers = key.1.servers(self.servers.load(Ordering::Acquire));
+        let lane = Arc::new(Lane::new(key.1.clone(), version, limits, servers));
         lanes.insert(key, lane.clone());
         lane
     }
@@ -171,7 +197,7 @@ impl DestinationLimits {
 async fn enter(lane: Arc<Lane>) -> Result<Permit, Fault> {
     let mut now = Instant::now();
     let deadline = now + ROOM_PATIENCE;
-    let room = match lane.room.clone().try_acquire_owned() {
+    let room = match lane.share.room.clone().try_acquire_owned() {
         Ok(room) => room,
         Err(_) => {
             // No call waits for room at a destination whose breaker is open.
@@ -182,7 +208,7 @@ async fn enter(lane: Arc<Lane>) -> Result<Permit, Fault> {
             room
         }
     };
-    if lane.rate.is_some() {
+    if lane.share.has_rate() {
         let looked = lane.breaker().look(now);
         looked.map_err(|wait| paused(&lane, wait))?;
         lane.keep_pace(deadline).await?;
@@ -194,7 +220,7 @@ async fn enter(lane: Arc<Lane>) -> Result<Permit, Fault> {
         lane,
         pass,
         told: false,
-        _room: room,
+        room: Some(room),
     })
 }
 
@@ -216,20 +242,19 @@ impl Drop for Permit {
             let now = Instant::now();
             self.lane.breaker().report(self.pass, Health::Unknown, now);
         }
+        if let Some(room) = self.room.take() {
+            self.lane.share.give_back(room);
+        }
     }
 }
 
 impl Lane {
-    fn new(name: Name, version: i64, limits: &connection::ConnectionLimits) -> Self {
-        let concurrency = usize::try_from(limits.concurrency.max(1)).unwrap_or(usize::MAX);
-        let concurrency = concurrency.min(Semaphore::MAX_PERMITS);
+    fn new(name: Name, version: i64, limits: &connection::ConnectionLimits, servers: u32) -> Self {
         Self {
             name,
             version,
-            room: Arc::new(Semaphore::new(concurrency)),
+            share: Share::new(limits, servers),
             waiting: AtomicUsize::new(0),
-            waiting_max: concurrency.max(WAITING_MIN),
-            rate: quota(limits).map(RateLimiter::direct),
             breaker: Mutex::new(Breaker::new(limits)),
         }
     }
@@ -238,10 +263,10 @@ impl Lane {
     async fn wait_for_room(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, Fault> {
         let ahead = self.waiting.fetch_add(1, Ordering::AcqRel);
         let _in_line = InLine(&self.waiting);
-        if ahead >= self.waiting_max {
+        if ahead >= self.share.concurrency().max(WAITING_MIN) {
             return Err(busy(self, BUSY_FOR));
         }
-        let room = tokio::time::timeout_at(deadline, self.room.clone().acquire_owned()).await;
+        let room = tokio::time::timeout_at(deadline, self.share.room.clone().acquire_owned()).await;
         match room {
             Ok(Ok(room)) => Ok(room),
             Ok(Err(_)) | Err(_) => Err(busy(self, BUSY_FOR)),
@@ -254,7 +279,7 @@ impl Lane {
 
     /// Waits for this exchange's turn in the rate, not past the deadline.
     async fn keep_pace(&self, deadline: Instant) -> Result<(), Fault> {
-        let Some(rate) = &self.rate else {
+        let Some(rate) = self.share.rate() else {
             return Ok(());
         };
         let clock = DefaultClock::default();
@@ -270,11 +295,11 @@ impl Lane {
     }
 }
 
-/// The rate, evenly spread: no second sees more than a tenth beyond it.
-fn quota(limits: &connection::ConnectionLimits) -> Option<Quota> {
-    let per_second = limits.per_second?.max(1);
-    let burst = std::num::NonZeroU32::new((per_second / 10).max(1))?;
-    let quota = Quota::with_period(Duration::from_secs(1) / per_second)?;
+/// A server's part of the rate, evenly spread: no second sees more than a tenth beyond it.
+fn quota(limits: &connection::ConnectionLimits, servers: u32) -> Option<Quota> {
+    let (per_second, servers) = (limits.per_second?.max(1), servers.max(1));
+    let burst = std::num::NonZeroU32::new((per_second / servers / 10).max(1))?;
+    let quota = Quota::with_period(Duration::from_secs(1) * servers / per_second)?;
     Some(quota.allow_burst(burst))
 }
 

@@ -8,6 +8,7 @@ use semel_engine::{Intake, WebhookRequest};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::namespaces;
+use serde_json::json;
 
 use crate::world::World;
 
@@ -64,6 +65,42 @@ async fn a_namespace_that_fills_the_server_leaves_room_for_another() -> Result<(
     for accepted in busy {
         let end = engine.await_end(accepted.run, PATIENCE).await?;
         assert_eq!(end.context("a run")?.state, RunState::Succeeded);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_servers_share_the_limit_of_a_connection() -> Result<()> {
+    let world = World::start().await?;
+    let bank = json!({
+        "to": { "http": { "base_url": world.peer.url("") } },
+        "limits": { "concurrency": 4 },
+    });
+    world.connect("bank", bank).await?;
+    let steps =
+        "steps:\n  - id: act\n    http: { connection: bank, post: /hold/plain/act, json: {} }\n";
+    world.publish(steps).await?;
+    let second = world.start_another().await?;
+    // Each has seen the other by now.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+
+    for id in 0..12 {
+        let engine = if id % 2 == 0 { &world.engine } else { &second };
+        let payload = format!(r#"{{"id":"{id}"}}"#);
+        world.deliver_at(engine, "story", &payload).await?;
+    }
+    let held = world.peer.until_held(4, PATIENCE).await?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let still = world.peer.until_held(4, PATIENCE).await?;
+    assert_eq!((held.len(), still.len()), (4, 4), "two of each server");
+
+    // The one that is left has all of it again.
+    second.shutdown_within(Duration::from_secs(1)).await;
+    world.peer.let_go().await?;
+    let alone = world.peer.until_held(4, PATIENCE).await?;
+    assert_eq!(alone.len(), 4);
+    while world.peer.let_go().await? > 0 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())
 }

@@ -49,6 +49,60 @@ fn code(entered: Result<Permit, Fault>) -> String {
 }
 
 #[tokio::test]
+async fn the_room_of_a_connection_is_divided_by_the_servers() {
+    let all = DestinationLimits::default();
+    let books = destination("books", 1, limits(4, None, 20));
+    let mut held = Vec::new();
+    for _ in 0..4 {
+        held.push(all.enter(&books).await.unwrap());
+    }
+
+    all.divide_by(2);
+    held.pop();
+    assert_eq!(
+        code(all.enter(&books).await),
+        "destination-busy",
+        "given up"
+    );
+    held.pop();
+    assert_eq!(
+        code(all.enter(&books).await),
+        "destination-busy",
+        "given up"
+    );
+    held.pop();
+    held.push(all.enter(&books).await.unwrap());
+    all.divide_by(9);
+    held.clear();
+    held.push(all.enter(&books).await.unwrap());
+    assert_eq!(
+        code(all.enter(&books).await),
+        "destination-busy",
+        "one each"
+    );
+    all.divide_by(1);
+    for _ in 0..3 {
+        held.push(all.enter(&books).await.unwrap());
+    }
+    assert_eq!(code(all.enter(&books).await), "destination-busy");
+}
+
+#[tokio::test]
+async fn the_rate_of_a_connection_is_divided_by_the_servers() {
+    let all = DestinationLimits::default();
+    let books = destination("books", 1, limits(64, Some(20), 20));
+    all.divide_by(2);
+
+    let begun = Instant::now();
+    for _ in 0..6 {
+        drop(all.enter(&books).await.unwrap());
+    }
+
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(450), "it took {took:?}");
+}
+
+#[tokio::test]
 async fn a_full_destination_is_busy_after_a_moment_and_others_are_not() {
     let all = DestinationLimits::default();
     let books = destination("books", 1, limits(2, None, 20));

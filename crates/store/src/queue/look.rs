@@ -24,7 +24,8 @@ pub(super) const LOOK: &str = concat!(
            (SELECT extract(epoch FROM min(f.due_at) - p.now)::float8
               FROM firsts f
              WHERE f.due_at < 'infinity'),
-           ARRAY(SELECT n.id FROM namespaces n ORDER BY n.id LIMIT 2)
+           ARRAY(SELECT n.id FROM namespaces n ORDER BY n.id LIMIT 2),
+           (SELECT count(*) FROM sessions s WHERE s.lost_at IS NULL AND s.expires_at > p.now)
       FROM present p, config_version c"
 );
 
@@ -43,6 +44,8 @@ pub struct Look {
     pub next_due: Option<Duration>,
     /// Whether there is more than one namespace.
     pub has_namespaces: bool,
+    /// How many sessions are live, those that stop included.
+    pub servers: usize,
 }
 
 impl Taker {
@@ -64,6 +67,7 @@ impl Taker {
             sessions: sessions.into_iter().map(SessionId::from_uuid).collect(),
             next_due: next_due.map(|secs| Duration::from_secs_f64(secs.max(0.0))),
             has_namespaces: namespaces.len() > 1,
+            servers: usize::try_from(row.get::<_, i64>(6)).unwrap_or_default(),
         })
     }
 }
