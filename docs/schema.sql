@@ -73,9 +73,15 @@ CREATE TABLE namespaces (
     name text NOT NULL,
     -- When it was made.
     created_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- Its share where servers are short of room: of two namespaces with due runs, one of weight 2 has twice as many taken as one of weight 1.
+    weight integer NOT NULL DEFAULT 1,
+    -- How many of its runs may be due and wait for a server before new deliveries are refused; null where as many as come.
+    backlog_max integer,
 
     CONSTRAINT namespaces_pkey PRIMARY KEY (id),
-    CONSTRAINT namespaces_name_key UNIQUE (name)
+    CONSTRAINT namespaces_name_key UNIQUE (name),
+    CONSTRAINT namespaces_backlog_max_check CHECK ((backlog_max > 0)),
+    CONSTRAINT namespaces_weight_check CHECK (((weight >= 1) AND (weight <= 1000)))
 );
 
 -- What authors write. Written to the home cell and cached by every server.
@@ -440,10 +446,12 @@ CREATE TABLE queue (
     partition_date date NOT NULL,
     -- Whether a child of the run ended while a worker held the run: the run is due at once when it is returned.
     woken boolean NOT NULL DEFAULT false,
+    -- The namespace that owns the run: namespaces with due runs take turns.
+    namespace_id integer NOT NULL,
 
     CONSTRAINT queue_pkey PRIMARY KEY (run_id)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0);
-CREATE INDEX queue_by_due ON queue USING btree (due_at) WHERE (holder IS NULL);
+CREATE INDEX queue_by_due ON queue USING btree (namespace_id, due_at) WHERE (holder IS NULL);
 CREATE INDEX queue_by_holder ON queue USING btree (holder) WHERE (holder IS NOT NULL);
 
 -- Live workers. The session is renewed, not the runs that it holds.

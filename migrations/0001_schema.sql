@@ -40,6 +40,7 @@ CREATE TABLE namespaces (
     name       text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT moment(),
     weight     integer NOT NULL DEFAULT 1 CHECK (weight BETWEEN 1 AND 1000),
+    backlog_max integer CHECK (backlog_max > 0),
     UNIQUE (name)
 );
 COMMENT ON TABLE namespaces IS 'The owners of flows, runs and tokens.';
@@ -47,6 +48,7 @@ COMMENT ON COLUMN namespaces.id IS 'Short form of the name, carried by rows of w
 COMMENT ON COLUMN namespaces.name IS 'The name; it enters into every derived identity and never changes.';
 COMMENT ON COLUMN namespaces.created_at IS 'When it was made.';
 COMMENT ON COLUMN namespaces.weight IS 'Its share where servers are short of room: of two namespaces with due runs, one of weight 2 has twice as many taken as one of weight 1.';
+COMMENT ON COLUMN namespaces.backlog_max IS 'How many of its runs may be due and wait for a server before new deliveries are refused; null where as many as come.';
 
 CREATE TABLE flows (
     id           integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

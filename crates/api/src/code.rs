@@ -91,6 +91,9 @@ codes! {
     /// Too many requests.
     TooManyRequests "too-many-requests" 429 "Too many requests"
         "Send the request again with the same key after the time in Retry-After.";
+    /// Too many runs of the namespace wait.
+    BacklogFull "backlog-full" 429 "Too many runs of the namespace wait for a server"
+        "Send the request again with the same key after the time in Retry-After.";
     /// No such flow.
     FlowNotFound "flow-not-found" 404 "There is no such flow"
         "List the flows of the namespace; push, publish and promote the one that is missing.";

@@ -25,10 +25,10 @@ use crate::catalogue::Release;
 use crate::memory;
 use crate::rehearsal::CrashPoint;
 use crate::runtime::Runtime;
-use crate::turn::take;
-use crate::turn::{FirstEffectPlan, LoadedRun, Turn, TurnStart, first_row};
+use crate::turn::{FirstEffectPlan, LoadedRun, Turn, TurnStart, first_row, take};
 
 mod api;
+mod backlog;
 pub mod callback;
 mod challenge;
 mod delivery;

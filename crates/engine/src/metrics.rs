@@ -72,6 +72,8 @@ pub struct Metrics {
     pub replays: Counter,
     /// Deliveries refused because their key could not be computed or their input does not fit.
     pub refused: Counter,
+    /// Deliveries refused because too many runs of their namespace wait.
+    pub backlog_refused: Counter,
     /// Deliveries for which the trigger's `when` was false.
     pub ignored: Counter,
     /// Deliveries that were older than what was accepted of their object.

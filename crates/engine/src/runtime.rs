@@ -36,6 +36,7 @@ use crate::rehearsal::Rehearsal;
 use crate::vault::{Destinations, Vault};
 
 mod auth_failures;
+mod backlogs;
 mod child_notify;
 mod completion;
 mod holdings;
@@ -52,6 +53,7 @@ mod tallies;
 mod waiting_claims;
 
 pub(crate) use auth_failures::AuthFailures;
+pub(crate) use backlogs::{Backlog, Backlogs};
 pub(crate) use child_notify::ChildNotify;
 pub(crate) use completion::{Carried, Completions};
 pub(crate) use holdings::{Holding, Holdings};
@@ -178,6 +180,8 @@ pub(crate) struct Local {
     pub(crate) recent: Recent,
     pub(crate) auth_failures: AuthFailures,
     pub(crate) refusals: RefusalLog,
+    /// Which namespaces have as many runs waiting as they may.
+    pub(crate) backlogs: Backlogs,
     /// What is added to the database every few seconds.
     pub(crate) tallies: Tallies,
     /// Look-ups of releases that are not known here.

@@ -228,6 +228,7 @@ mod tests {
             IntakeError::KeyDeclared,
             IntakeError::InputInvalid(text()),
             IntakeError::Mismatch { run },
+            IntakeError::BacklogFull { most: 1 },
             IntakeError::Unavailable(text()),
         ]
         .map(|error| (error.code(), error.into()))

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::RunStatus;
 use semel_engine::{Accepted, IntakeError, StaleDelivery};
-use semel_model::RunId;
+use semel_model::{RunId, Span};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -137,6 +137,9 @@ pub(crate) fn stale(stale: &StaleDelivery) -> Answered {
     })
 }
 
+/// When a sender whose namespace has too many runs waiting comes back.
+const BACKLOG_REST: Span = Span::from_const_secs(10);
+
 /// Why a delivery was not accepted.
 impl From<IntakeError> for ApiError {
     fn from(error: IntakeError) -> Self {
@@ -155,6 +158,9 @@ impl From<IntakeError> for ApiError {
             IntakeError::InputInvalid(detail) => Self::new(Code::InputInvalid, detail),
             IntakeError::Mismatch { run } => mismatch(run),
             IntakeError::TooLarge => Self::plain(Code::BodyTooLarge),
+            IntakeError::BacklogFull { .. } => {
+                Self::new(Code::BacklogFull, error.to_string()).retry_in(BACKLOG_REST)
+            }
             IntakeError::Unavailable(cause) => {
                 // The store's writer logs that the database is unavailable; a storm of deliveries
                 // must not repeat it line by line.

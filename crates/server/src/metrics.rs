@@ -130,6 +130,11 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             &metrics.refused,
         ),
         (
+            "backlog_refused",
+            "Deliveries refused because too many runs of their namespace wait",
+            &metrics.backlog_refused,
+        ),
+        (
             "ignored",
             "Deliveries that a trigger's `when` ignored",
             &metrics.ignored,

@@ -89,13 +89,17 @@ pub(crate) async fn set(
     payload: Payload,
 ) -> Answered {
     let name: NamespaceName = name.read(Code::NamespaceNotFound)?;
-    let (SetNamespace { weight }, _) = payload.read()?;
+    let (asked, _) = payload.read::<SetNamespace>()?;
     commands::carry_out(async move {
         let actor = caller.actor();
         let by = caller.acting(&actor);
-        let change = NamespaceChange { weight };
+        let change = NamespaceChange {
+            weight: asked.weight,
+            backlog_max: asked.backlog_max,
+        };
         let set = app.engine.set_namespace(by, &name, change).await?;
-        tracing::info!(namespace = %name, weight = set.weight, actor, "namespace changed");
+        let (weight, backlog_max) = (set.weight, set.backlog_max);
+        tracing::info!(namespace = %name, weight, backlog_max, actor, "namespace changed");
         Reply::new(StatusCode::OK, &view(set))
     })
     .await
@@ -106,6 +110,7 @@ fn view(namespace: NamespaceView) -> Namespace {
         name: namespace.name,
         created_at: namespace.created_at,
         weight: namespace.weight,
+        backlog_max: namespace.backlog_max,
     }
 }
 

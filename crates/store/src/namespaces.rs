@@ -12,12 +12,13 @@ use crate::flows::BUMP;
 
 const ENSURE: &str = "INSERT INTO namespaces (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";
 
-const FIND: &str = "SELECT id, name, created_at, weight FROM namespaces WHERE name = $1";
+const FIND: &str =
+    "SELECT id, name, created_at, weight, backlog_max FROM namespaces WHERE name = $1";
 
 const NAME: &str = "SELECT name FROM namespaces WHERE id = $1";
 
 const LIST: &str = "
-    SELECT id, name, created_at, weight
+    SELECT id, name, created_at, weight, backlog_max
       FROM namespaces
      WHERE name > $1
      ORDER BY name
@@ -34,13 +35,16 @@ const INSERT: &str = "
         ON CONFLICT (name) DO NOTHING
  RETURNING id";
 
-/// A weight that is not given stays as it is.
+/// What is not given stays as it is; a backlog of zero is none that is limited.
 const SET: &str = "
-    UPDATE namespaces SET weight = coalesce($2, weight) WHERE name = $1
- RETURNING id, name, created_at, weight";
+    UPDATE namespaces
+       SET weight = coalesce($2, weight), backlog_max = nullif(coalesce($3, backlog_max), 0)
+     WHERE name = $1
+ RETURNING id, name, created_at, weight, backlog_max";
 
 /// Those that are not like the others.
-const SETTINGS: &str = "SELECT id, weight FROM namespaces WHERE weight <> 1";
+const SETTINGS: &str = "
+    SELECT id, weight, backlog_max FROM namespaces WHERE weight <> 1 OR backlog_max IS NOT NULL";
 
 pub(crate) const STATEMENTS: &[&str] = &[ENSURE, FIND, NAME, LIST, INSERT, SET, SETTINGS];
 
@@ -55,6 +59,8 @@ pub struct NamespaceView {
     pub created_at: Timestamp,
     /// Its share where servers are short of room.
     pub weight: i32,
+    /// How many of its runs may wait for a server before new deliveries are refused.
+    pub backlog_max: Option<i32>,
 }
 
 /// What a server has to know of a namespace that is not like the others.
@@ -64,6 +70,8 @@ pub struct NamespaceSettings {
     pub id: i32,
     /// Its share where servers are short of room.
     pub weight: i32,
+    /// How many of its runs may wait for a server before new deliveries are refused.
+    pub backlog_max: Option<i32>,
 }
 
 /// What an operator changes about a namespace; what is absent stays.
@@ -71,6 +79,9 @@ pub struct NamespaceSettings {
 pub struct NamespaceChange {
     /// Its share where servers are short of room.
     pub weight: Option<i32>,
+    /// How many of its runs may wait for a server before new deliveries are refused; zero removes
+    /// the limit.
+    pub backlog_max: Option<i32>,
 }
 
 /// Makes a namespace unless it is there, and gives its short form.
@@ -125,7 +136,8 @@ pub async fn set(
 ) -> Result<Option<NamespaceView>, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
-    let set = tx.query_opt(SET, &[&name.as_str(), &change.weight]).await?;
+    let values: [&(dyn ToSql + Sync); 3] = [&name.as_str(), &change.weight, &change.backlog_max];
+    let set = tx.query_opt(SET, &values).await?;
     if set.is_some() {
         audit::append(&tx, act).await?;
         tx.execute(BUMP, &[]).await?;
@@ -140,6 +152,7 @@ pub async fn list_settings(cell: HomeCell<'_>) -> Result<Vec<NamespaceSettings>,
     let settings = |row: &Row| NamespaceSettings {
         id: row.get(0),
         weight: row.get(1),
+        backlog_max: row.get(2),
     };
     Ok(rows.iter().map(settings).collect())
 }
@@ -161,5 +174,6 @@ fn read(row: &Row) -> NamespaceView {
         name: row.get(1),
         created_at: row.get(2),
         weight: row.get(3),
+        backlog_max: row.get(4),
     }
 }

@@ -3,6 +3,7 @@
 //! Workers poll by due time, in batches, one poller per process. A million sleeping runs sort
 //! behind the end of the index that is read, so they cost nothing. Namespaces take turns (`fair.rs`).
 
+mod backlog;
 mod cancel;
 mod depth;
 mod fair;
@@ -14,6 +15,7 @@ mod seeded_bug;
 mod stuck;
 mod wake;
 
+pub use backlog::count_backlog;
 pub use cancel::{ask_cancel, ask_cancel_by};
 pub use depth::{DEPTH_MAX, Depth, depth};
 pub use fair::NamespaceRoom;
@@ -83,6 +85,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     wake::WAKE_AT_GATE,
     wake::HEAD_START,
     depth::DEPTH,
+    backlog::BACKLOG,
     look::LOOK,
 ];
 

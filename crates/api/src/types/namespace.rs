@@ -18,6 +18,10 @@ pub struct Namespace {
     /// Its share where servers are short of room: of two namespaces with due runs, one of weight 2 has
     /// twice as many started as one of weight 1.
     pub weight: i32,
+    /// How many of its runs may be due and wait for a server before new deliveries are refused; absent
+    /// where as many as come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog_max: Option<i32>,
 }
 
 /// Changes a namespace; what is absent stays as it is.
@@ -27,6 +31,10 @@ pub struct SetNamespace {
     /// Its share where servers are short of room, from 1 to 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<i32>,
+    /// How many of its runs may be due and wait for a server before new deliveries are refused. Zero
+    /// removes the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog_max: Option<i32>,
 }
 
 /// Which namespaces to list.

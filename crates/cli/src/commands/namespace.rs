@@ -59,6 +59,10 @@ pub(crate) struct Set {
     /// of weight 2 has twice as many started as one of weight 1.
     #[arg(long, value_name = "COUNT")]
     weight: Option<i32>,
+    /// How many of its runs may be due and wait for a server before new deliveries are refused with 429.
+    /// 0 removes the limit.
+    #[arg(long, value_name = "COUNT")]
+    backlog_max: Option<i32>,
 }
 
 pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
@@ -93,11 +97,16 @@ async fn run_create(ctx: &Context, arguments: &Create) -> Result<Answer, Problem
 async fn run_set(ctx: &Context, arguments: &Set) -> Result<Answer, Problem> {
     let set = SetNamespace {
         weight: arguments.weight,
+        backlog_max: arguments.backlog_max,
     };
     let client = remote::client(ctx)?;
     let namespace = client.set_namespace(&arguments.name, &set).await?;
+    let waiting = match namespace.backlog_max {
+        Some(most) => format!("at most {most} of its runs wait"),
+        None => "any number of its runs may wait".to_owned(),
+    };
     let text = format!(
-        "namespace {} has weight {}",
+        "namespace {} has weight {}; {waiting}",
         namespace.name, namespace.weight
     );
     Ok(Answer::done(&namespace, text).next("semel namespace list"))
@@ -109,10 +118,17 @@ async fn run_list(ctx: &Context, arguments: &List) -> Result<Answer, Problem> {
         cursor: arguments.cursor.clone(),
     };
     let page = remote::client(ctx)?.list_namespaces(&filter).await?;
-    let mut table = ctx.style.table(&["NAME", "WEIGHT", "CREATED"]);
+    let mut table = ctx
+        .style
+        .table(&["NAME", "WEIGHT", "BACKLOG MAX", "CREATED"]);
     for namespace in &page.items {
-        let (weight, created) = (namespace.weight.to_string(), ago(namespace.created_at));
-        table.add_row([cell(&namespace.name), cell(weight), cell(created)]);
+        let most = namespace.backlog_max.map(|most| most.to_string());
+        table.add_row([
+            cell(&namespace.name),
+            cell(namespace.weight.to_string()),
+            cell(most.unwrap_or_default()),
+            cell(ago(namespace.created_at)),
+        ]);
     }
     let answer = Answer::done(&page, render(&table));
     Ok(match &page.next {

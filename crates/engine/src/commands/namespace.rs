@@ -115,6 +115,10 @@ impl Runtime {
             let reason = format!("`weight` is from 1 to {WEIGHT_MAX}");
             return Err(NamespaceError::Invalid(reason));
         }
+        if change.backlog_max.is_some_and(|it| it < 0) {
+            let reason = "`backlog_max` is a count, or 0 for no limit".to_owned();
+            return Err(NamespaceError::Invalid(reason));
+        }
         let act = by.act("namespace.set", name.as_str());
         let set = namespaces::set(self.cell.home(), name, change, &act).await?;
         self.catalogue.refresh().await?;

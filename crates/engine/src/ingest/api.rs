@@ -104,13 +104,14 @@ impl Runtime {
         let replays = declared.replays;
         let by = start.by.filter(|_| release.flow.asks_who_started());
         let named = (KeySpace::Given, key);
-        self.receive(Inbound {
+        let inbound = Inbound {
             by,
             resumes,
             replays,
             ..Inbound::new(release, trigger, named, (input, text), mismatch)
-        })
-        .await
+        };
+        self.must_have_room(&inbound).await?;
+        self.receive(inbound).await
     }
 
     /// Stores the repeats that were counted since the last time, for a request that lists them.

@@ -48,6 +48,12 @@ pub enum IntakeError {
         /// The run that the key belongs to.
         run: RunId,
     },
+    /// Too many runs of the namespace wait for a server. Nothing was started.
+    #[error("{most} runs of the namespace wait for a server, as many as may")]
+    BacklogFull {
+        /// How many may wait.
+        most: i32,
+    },
     /// The database did not answer in time: sending again is safe.
     #[error("the delivery could not be stored: {0}")]
     Unavailable(String),
@@ -68,6 +74,7 @@ impl IntakeError {
             Self::KeyDeclared => "key-declared",
             Self::InputInvalid(_) => "input-invalid",
             Self::Mismatch { .. } => "payload-mismatch",
+            Self::BacklogFull { .. } => "backlog-full",
             Self::Unavailable(_) => "database-unavailable",
         }
     }

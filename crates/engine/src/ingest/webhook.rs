@@ -208,6 +208,7 @@ impl Runtime {
             inbound.fingerprint = fingerprint(&inbound.input, &webhook.clock_fields);
         }
         self.must_fit(&inbound).await?;
+        self.must_have_room(&inbound).await?;
         let earlier = match &digest {
             Some(digest) => replay::earlier_key(self, &release, digest, &inbound.key).await?,
             None => None,

@@ -188,7 +188,11 @@ mod tests {
     fn a_weight_is_passed_on() {
         let room = Room::new(16);
         room.share(true);
-        let heavy = NamespaceSettings { id: 3, weight: 5 };
+        let heavy = NamespaceSettings {
+            id: 3,
+            weight: 5,
+            backlog_max: None,
+        };
 
         let limits = room.limits(&[heavy]);
 

@@ -61,7 +61,10 @@ pub(super) fn routes() -> Routes {
         .created::<CreatedNamespace>()
         .fails(&[Code::NamespaceExists])
         .post("/namespaces/{namespace}/set", Instance, namespaces::set)
-        .op("set_namespace", "Change the share of a namespace.")
+        .op(
+            "set_namespace",
+            "Change the share of a namespace, or how many of its runs may wait.",
+        )
         .takes::<SetNamespace>()
         .ok::<Namespace>()
         .fails(&[Code::NamespaceNotFound, Code::BodyInvalid])

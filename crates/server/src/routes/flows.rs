@@ -92,5 +92,5 @@ pub(super) fn routes() -> Routes {
         .ok::<StaleDelivery>()
         .accepted::<Started>()
         .fails(super::INTAKE)
-        .fails(&[Code::CommandMismatch])
+        .fails(&[Code::CommandMismatch, Code::BacklogFull])
 }

@@ -57,6 +57,7 @@ fn senders() -> Routes {
             Code::HookNotFound,
             Code::SignatureInvalid,
             Code::TooManyRequests,
+            Code::BacklogFull,
             Code::QueryInvalid,
             Code::DatabaseUnavailable,
         ])

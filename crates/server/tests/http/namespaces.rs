@@ -1,9 +1,13 @@
 //! Namespaces: each with a first token, and nothing of another's.
 
+use std::time::Duration;
+
 use anyhow::Result;
-use semel_api::types::{AuditFilter, CreateNamespace, NamespaceFilter, RevokeToken, SetNamespace};
+use semel_api::types::{
+    AuditFilter, CreateNamespace, NamespaceFilter, RevokeToken, SetNamespace, StartRun,
+};
 use semel_api::{Client, Code};
-use semel_model::{Right, Rights};
+use semel_model::{NamespaceName, Right, Rights};
 
 use crate::world::{World, add_token_with, refused};
 
@@ -62,6 +66,7 @@ async fn the_weight_of_a_namespace_is_set_by_who_manages_the_installation() -> R
     let ada = Client::new(world.client.base(), &created.body.admin.token)?;
     let (shop, weight) = ("shop".parse()?, |weight| SetNamespace {
         weight: Some(weight),
+        ..SetNamespace::default()
     });
 
     let set = world.client.set_namespace(&shop, &weight(3)).await?;
@@ -143,5 +148,53 @@ async fn only_holders_of_the_right_create_namespaces_and_only_while_their_token_
     assert_eq!(refused(denied)?, Code::RightMissing);
     assert_eq!(refused(invalid)?, Code::BodyInvalid);
     assert_eq!(refused(revoked)?, Code::Unauthorized);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_full_backlog_refuses_new_deliveries_and_answers_repeats() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "trigger: { api: {} }\nsteps:\n  - { id: a, function: '1' }\n";
+    let flow = world.publish("orders", steps).await?;
+    let start = async |key: &str| {
+        let start = StartRun {
+            key: Some(key.to_owned()),
+            ..StartRun::default()
+        };
+        let started = world.client.start_run(&flow, &start, None).await;
+        started.map(|started| started.body.run)
+    };
+    let known = start("known").await?;
+    let set = SetNamespace {
+        backlog_max: Some(5),
+        ..SetNamespace::default()
+    };
+    let namespace: NamespaceName = world.client.whoami().await?.namespace;
+    let changed = world.client.set_namespace(&namespace, &set).await?;
+    let under = start("under").await;
+
+    // Runs that are due, and that the server cannot take, because they are locked.
+    let client = world.database.connect().await?;
+    let fill = "
+        INSERT INTO queue (run_id, due_at, epoch, seq, partition_date, namespace_id)
+        SELECT gen_random_uuid(), moment() + interval '2 seconds', 77, 1, current_date, n.id
+          FROM namespaces n, generate_series(1, 5)
+         WHERE n.name = $1";
+    client.execute(fill, &[&namespace.as_str()]).await?;
+    let lock = "BEGIN; SELECT 1 FROM queue WHERE epoch = 77 FOR UPDATE";
+    client.batch_execute(lock).await?;
+    tokio::time::sleep(Duration::from_millis(5_200)).await;
+    let over = start("over").await;
+    let again = start("known").await?;
+    client
+        .batch_execute("DELETE FROM queue WHERE epoch = 77; COMMIT")
+        .await?;
+    tokio::time::sleep(Duration::from_millis(3_200)).await;
+    let free = start("over").await;
+
+    assert_eq!(changed.backlog_max, Some(5));
+    assert!(under.is_ok() && free.is_ok());
+    assert_eq!(refused(over)?, Code::BacklogFull);
+    assert_eq!(again, known, "a repeat is answered");
     Ok(())
 }
