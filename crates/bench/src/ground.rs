@@ -28,7 +28,7 @@ steps:
 ";
 
 /// Three recorded effects whose guard is the transaction.
-const KV_FLOW: &str = "
+pub(crate) const KV_FLOW: &str = "
 flow: orders
 trigger:
   api: { key: input.id }

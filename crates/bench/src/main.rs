@@ -4,12 +4,14 @@
 //! peer, measures the goals F1 to F9 in slices that take turns, prints the ratios and writes JSON.
 //! Absolute figures move with the machine; only ratios inside one run count. `semel-bench compare`
 //! measures two builds of the product in the same way. `semel-bench fill` fills a database with as many
-//! runs as a long life leaves, and `semel-bench lists` measures every list and page against it.
+//! runs as a long life leaves, and `semel-bench lists` measures every list and page against it. `semel-bench fair` measures a quiet
+//! namespace beside a busy one.
 
 mod bare;
 mod caller;
 mod compare;
 mod consoles;
+mod fair;
 mod fill;
 mod goal;
 mod goals;
@@ -76,6 +78,8 @@ enum Command {
     /// Measures two builds of the product in turns, and says whether B is worse than A. Build both
     /// with the same profile, and let nothing else run.
     Compare(compare::Comparison),
+    /// Measures a namespace with few runs beside one with many that are due.
+    Fair(fair::Fairness),
     /// Fills an empty database with runs of every kind, by copying real ones.
     Fill(fill::Filling),
     /// Measures every list, look-up and page against a filled database.
@@ -120,6 +124,12 @@ async fn main() -> Result<ExitCode> {
         }
         Some(Command::Compare(comparison)) => {
             return Ok(match compare::run(comparison).await? {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::FAILURE,
+            });
+        }
+        Some(Command::Fair(fairness)) => {
+            return Ok(match fair::run(fairness).await? {
                 true => ExitCode::SUCCESS,
                 false => ExitCode::FAILURE,
             });
