@@ -168,6 +168,12 @@ impl Semel {
         api.publish("calls", &calls).await
     }
 
+    /// Makes a flow live.
+    pub(crate) async fn publish(&self, name: &str, source: &str) -> Result<()> {
+        let client = Client::new(self.address, 1);
+        Api::new(&client, &self.token).publish(name, source).await
+    }
+
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
@@ -180,7 +186,12 @@ impl Semel {
 
     /// Where deliveries go.
     pub(crate) fn hook(&self) -> Arc<Target> {
-        accept_hook(&self.process, self.address)
+        self.hook_of("accept")
+    }
+
+    /// Where deliveries of a flow go.
+    pub(crate) fn hook_of(&self, flow: &str) -> Arc<Target> {
+        hook_of(flow, &self.process, self.address)
     }
 
     /// Where runs are started whose end is waited for.
@@ -216,16 +227,16 @@ impl Plain {
 
     /// Where deliveries go.
     pub(crate) fn hook(&self) -> Arc<Target> {
-        accept_hook(&self.process, self.address)
+        hook_of("accept", &self.process, self.address)
     }
 }
 
 /// Where deliveries go, to the product and to the plain server alike.
-fn accept_hook(process: &Process, address: SocketAddr) -> Arc<Target> {
+fn hook_of(flow: &str, process: &Process, address: SocketAddr) -> Arc<Target> {
     Arc::new(Target {
         process: process.id(),
         address,
-        path: "/hooks/default/accept".to_owned(),
+        path: format!("/hooks/default/{flow}"),
         headers: String::new(),
         status: 202,
         contains: "run_",

@@ -9,6 +9,7 @@
 
 mod bare;
 mod caller;
+mod chart;
 mod compare;
 mod consoles;
 mod fair;
@@ -26,6 +27,7 @@ mod profile;
 mod quiet;
 mod report;
 mod sleepers;
+mod year;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -84,6 +86,8 @@ enum Command {
     Fill(fill::Filling),
     /// Measures every list, look-up and page against a filled database.
     Lists(lists::Listing),
+    /// Plays a year at a moved clock, and draws how the tables grow.
+    Year(year::Year),
     /// Serves as the plain HTTP server that Semel is measured against.
     #[command(hide = true)]
     PlainServer {
@@ -143,6 +147,10 @@ async fn main() -> Result<ExitCode> {
                 true => ExitCode::SUCCESS,
                 false => ExitCode::FAILURE,
             });
+        }
+        Some(Command::Year(year)) => {
+            year::run(year).await?;
+            return Ok(ExitCode::SUCCESS);
         }
         None => {}
     }

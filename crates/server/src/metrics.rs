@@ -107,7 +107,7 @@ fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Count
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 37] = [
+    let counters: [(&str, &str, &Counter); 38] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
