@@ -1,7 +1,7 @@
 //! People who look at the console while runs come in: each follows a page as a browser does.
 //!
 //! A stream of marks stays open. When the mark of the page has changed, the page is asked for again, at most
-//! every five seconds, which is what the console's script does.
+//! every five seconds and as seldom as the stream says, which is what the console's script does.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::caller::{Caller, Who};
 use crate::ground::Semel;
 
-/// How long a page stays as it is, whatever changes.
+/// How long a page stays as it is at least, whatever changes.
 const REST: Duration = Duration::from_secs(5);
 
 /// How many browsers one token signs in: a server limits the streams of each.
@@ -93,11 +93,13 @@ async fn look(
         let Some(marks) = line.strip_prefix("data:") else {
             continue;
         };
-        let marks: Value = serde_json::from_str(marks.trim())?;
-        if marks[topic] == known || looked.elapsed() < REST {
+        let said: Value = serde_json::from_str(marks.trim())?;
+        let mark = &said["marks"][topic];
+        let rest = said["rest_ms"].as_u64().context("how long a page rests")?;
+        if *mark == known || looked.elapsed() < REST.max(Duration::from_millis(rest)) {
             continue;
         }
-        known = marks[topic].clone();
+        known = mark.clone();
         looked = Instant::now();
         let shown = caller.get(Who::Browser, page).await?;
         ensure!(shown.status == 200, "{page}: {}", shown.status);

@@ -108,7 +108,10 @@
   const POLL = 5000;
   const DEAF = 12000;
   const topic = live.dataset.topic;
-  const rest = topic.startsWith("run:") ? 1000 : 5000;
+  // How long a page rests after it was asked for. The more browsers follow, the longer: the server says it.
+  const REST = topic.startsWith("run:") ? 1000 : 5000;
+  let rest = REST;
+  const restFor = (ms) => { rest = Math.max(REST, Number(ms) || 0); };
   const address = base + "live";
   const self = Math.random().toString(36).slice(2);
   let mark = live.dataset.mark;
@@ -256,9 +259,10 @@
     };
     request.send();
   };
-  const hear = (marks) => {
+  const hear = ({ marks, rest_ms }) => {
     if (!(topic in marks)) return;
     heard = Date.now();
+    restFor(rest_ms);
     latest = marks[topic];
     refresh();
   };
@@ -271,7 +275,7 @@
     leading?.({ ...message, self, address });
   };
   if (channel) channel.onmessage = ({ data }) => {
-    if (data.marks && data.address === address) hear(data.marks);
+    if (data.marks && data.address === address) hear(data);
     if (data.who) announce();
     leading?.(data);
   };
@@ -290,9 +294,9 @@
       stream = query ? new EventSource(`${address}?${query}`) : null;
       if (!stream) return;
       stream.onmessage = (event) => {
-        const marks = JSON.parse(event.data);
-        say({ marks });
-        hear(marks);
+        const said = JSON.parse(event.data);
+        say(said);
+        hear(said);
       };
       // A refusal is final to a browser. Until the next try every tab asks by itself.
       stream.onerror = ({ target }) => {
@@ -320,18 +324,21 @@
 
   // A tab that hears nothing asks by itself: without locks, beside a stream of another namespace, or where a
   // server has no place for one more.
-  setInterval(async () => {
+  const poll = async () => {
     if (!watching() || Date.now() - heard < DEAF) return;
     const headers = tag ? { "If-None-Match": tag } : {};
     const ask = { headers, cache: "no-store", redirect: "manual" };
     const answer = await fetch(`${address}?once=yes&topic=${encodeURIComponent(topic)}`, ask).catch(() => null);
     if (answer?.type === "opaqueredirect") end("You are signed out.");
+    restFor(answer?.headers.get("Semel-Rest-Ms"));
     if (!answer?.ok) return;
     tag = answer.headers.get("ETag") || "";
-    const marks = await answer.json();
+    const { marks } = await answer.json();
     latest = marks[topic];
     refresh();
-  }, POLL);
+  };
+  const keepPolling = () => setTimeout(async () => { await poll(); keepPolling(); }, Math.max(POLL, rest));
+  keepPolling();
 
   const change = () => { announce(); refresh(); };
   changePause = () => {

@@ -1,17 +1,20 @@
-//! What pages follow: marks of topics, looked at once a second for all who follow one.
+//! What pages follow: marks of topics, looked at one a second, in turn, for all who follow one.
 //!
 //! ```text
-//! database ◀── one look a second for each topic that somebody follows ──▶ every stream that follows it
+//! database ◀── one look a second, at the topic whose turn it is ──▶ every stream that follows it
 //! ```
 //!
-//! The cost depends on how many topics there are, and not on how many people look. A mark says nothing
-//! but whether something changed; the page then asks for itself again, with the rights of who looks.
+//! A mark says nothing but whether something changed; the page then asks for itself again, with the rights
+//! of who looks. Both have a budget that the number of people and of topics does not change: a server looks
+//! once a second, and its streams together ask for one page a second, because each is told how long a page
+//! rests.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use semel_model::{RunId, TokenId};
@@ -21,11 +24,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::places::{Place, Places};
 
-/// How often a topic is looked at.
+/// How often one of the topics is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The longest between two looks while they fail.
 const LOOK_REST_MAX: Duration = Duration::from_secs(30);
+
+/// How long a page rests for each stream that is open: together they ask for one page in that time.
+const REST_EACH: Duration = Duration::from_secs(1);
 
 /// How many topics are looked at for all who follow.
 const TOPICS_MAX: usize = 500;
@@ -92,10 +98,34 @@ pub(crate) type Mark = Option<Arc<str>>;
 
 /// The topics that are followed, and the places of those who follow.
 pub(crate) struct Live {
-    topics: Mutex<HashMap<OwnTopic, watch::Sender<Mark>>>,
+    topics: Mutex<Topics>,
     streams: Places<TokenId>,
+    looks: AtomicU64,
     cell: Cell,
     shutdown: CancellationToken,
+}
+
+/// The topics that are followed, and the order in which they are looked at.
+#[derive(Default)]
+struct Topics {
+    followed: HashMap<OwnTopic, watch::Sender<Mark>>,
+    turns: VecDeque<OwnTopic>,
+    is_looking: bool,
+}
+
+impl Topics {
+    /// The topic whose turn it is, which then has the last turn; nothing where nobody follows any.
+    fn next(&mut self) -> Option<OwnTopic> {
+        while let Some(topic) = self.turns.pop_front() {
+            let sender = self.followed.get(&topic);
+            if sender.is_some_and(|it| it.receiver_count() > 0) {
+                self.turns.push_back(topic);
+                return Some(topic);
+            }
+            self.followed.remove(&topic);
+        }
+        None
+    }
 }
 
 impl Live {
@@ -104,6 +134,7 @@ impl Live {
         Arc::new(Self {
             topics: Mutex::default(),
             streams: Places::new(STREAMS_MAX, STREAMS_EACH),
+            looks: AtomicU64::new(0),
             cell,
             shutdown,
         })
@@ -119,33 +150,51 @@ impl Live {
         self.streams.count()
     }
 
+    /// How often topics were looked at.
+    pub(crate) fn count_looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
+    /// How long a page rests at least after it was asked for: the more follow, the longer.
+    pub(crate) fn rest(&self) -> Duration {
+        let streams = u32::try_from(self.count_streams()).unwrap_or(u32::MAX);
+        REST_EACH.saturating_mul(streams.max(1))
+    }
+
     /// Follows a topic; nothing where too many others are followed.
     pub(crate) fn follow(
         self: &Arc<Self>,
         namespace_id: i32,
         topic: Topic,
     ) -> Option<watch::Receiver<Mark>> {
-        let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = topics.keys().filter(|(of, _)| *of == namespace_id).count();
-        let has_room = topics.len() < TOPICS_MAX && own < TOPICS_EACH;
-        match topics.entry((namespace_id, topic)) {
-            Entry::Occupied(followed) => Some(followed.get().subscribe()),
+        let mut topics = self.lock();
+        let followed = &topics.followed;
+        let own = followed.keys().filter(|(of, _)| *of == namespace_id);
+        let has_room = own.count() < TOPICS_EACH && followed.len() < TOPICS_MAX;
+        let receiver = match topics.followed.entry((namespace_id, topic)) {
+            Entry::Occupied(followed) => return Some(followed.get().subscribe()),
             Entry::Vacant(place) if has_room => {
                 let (sender, receiver) = watch::channel(None);
                 place.insert(sender);
-                let live = self.clone();
-                tokio::spawn(async move { live.keep_looking((namespace_id, topic)).await });
-                Some(receiver)
+                receiver
             }
-            Entry::Vacant(_) => None,
+            Entry::Vacant(_) => return None,
+        };
+        // Nothing is known of it yet, so that it comes before those of which something is.
+        topics.turns.push_front((namespace_id, topic));
+        if !topics.is_looking {
+            topics.is_looking = true;
+            let live = self.clone();
+            tokio::spawn(async move { live.keep_looking().await });
         }
+        Some(receiver)
     }
 
     /// The mark of a topic now. A page reads it before what it shows, so that no change is missed.
     pub(crate) async fn mark(&self, namespace_id: i32, topic: Topic) -> Result<String, ReadError> {
         let known = {
-            let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-            let followed = topics.get(&(namespace_id, topic));
+            let topics = self.lock();
+            let followed = topics.followed.get(&(namespace_id, topic));
             followed.and_then(|sender| sender.borrow().clone())
         };
         match known {
@@ -154,14 +203,15 @@ impl Live {
         }
     }
 
-    /// Looks at a topic until nobody follows it.
-    async fn keep_looking(&self, followed: OwnTopic) {
+    /// Looks at one topic after the other until nobody follows any.
+    async fn keep_looking(&self) {
         let mut rest = LOOK_EVERY;
-        loop {
-            match look(&self.cell, followed).await {
+        while let Some(topic) = self.next_turn() {
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            match look(&self.cell, topic).await {
                 Ok(mark) => {
                     rest = LOOK_EVERY;
-                    self.tell(followed, mark);
+                    self.tell(topic, mark);
                 }
                 // Pages stay as they are. A database that has trouble is asked more and more seldom.
                 Err(error) => {
@@ -173,26 +223,30 @@ impl Live {
                 () = self.shutdown.cancelled() => return,
                 () = tokio::time::sleep(rest) => {}
             }
-            let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_followed = topics
-                .get(&followed)
-                .is_some_and(|it| it.receiver_count() > 0);
-            if !is_followed {
-                topics.remove(&followed);
-                return;
-            }
         }
     }
 
+    /// The topic to look at now. Where there is none, the next one that is followed begins anew.
+    fn next_turn(&self) -> Option<OwnTopic> {
+        let mut topics = self.lock();
+        let topic = topics.next();
+        topics.is_looking = topic.is_some();
+        topic
+    }
+
     fn tell(&self, followed: OwnTopic, mark: String) {
-        let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = topics.get(&followed) {
+        let topics = self.lock();
+        if let Some(sender) = topics.followed.get(&followed) {
             sender.send_if_modified(|known| {
                 let changed = known.as_deref() != Some(mark.as_str());
                 *known = Some(mark.into());
                 changed
             });
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Topics> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -208,6 +262,30 @@ async fn look(cell: &Cell, (namespace_id, topic): OwnTopic) -> Result<String, Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn topics_are_looked_at_in_turn_while_somebody_follows_them() {
+        let mut topics = Topics::default();
+        let (kept, receiver) = watch::channel(None);
+        let other = watch::channel(None);
+        let left = watch::channel(None).0;
+        for (topic, sender) in [
+            (Topic::Runs, kept),
+            (Topic::Overview, left),
+            (Topic::Doubts, other.0),
+        ] {
+            topics.followed.insert((1, topic), sender);
+            topics.turns.push_back((1, topic));
+        }
+
+        let turns: Vec<_> = (0..4).filter_map(|_| topics.next()).collect();
+        drop((receiver, other.1));
+
+        let expected = [Topic::Runs, Topic::Doubts, Topic::Runs, Topic::Doubts];
+        assert_eq!(turns, expected.map(|topic| (1, topic)));
+        assert_eq!(topics.next(), None);
+        assert!(topics.followed.is_empty() && topics.turns.is_empty());
+    }
 
     #[test]
     fn a_topic_reads_back_as_it_is_written() {

@@ -51,6 +51,11 @@ pub(crate) async fn show(State(app): State<App>) -> Result<Response, ApiError> {
         "Browsers that follow pages of the console",
         ConstGauge::new(streams),
     );
+    registry.register(
+        "console_looks",
+        "Looks at the database for whether a page of the console changed",
+        ConstCounter::new(app.live.count_looks()),
+    );
     register_counted(
         &mut registry,
         app.pulse.database_answers(),

@@ -1,7 +1,8 @@
 //! Live update: what pages follow, as a stream for one tab of a browser, or asked for now and then.
 //!
 //! A stream carries marks and no markup. It says all of them every few seconds, so that a tab that hears
-//! nothing knows to ask by itself; and it ends with the sign-in, and with the server.
+//! nothing knows to ask by itself; and it ends with the sign-in, and with the server. With the marks it says
+//! how long a page rests before it is asked for again.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -16,6 +17,7 @@ use futures_util::future::select_all;
 use futures_util::stream;
 use semel_api::Code;
 use semel_model::{Right, Span, TokenId};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -44,8 +46,23 @@ const RETRY_SECS: u64 = 30;
 /// For proxies that would gather a response before they pass it on.
 const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
+/// How long a page rests, for who asks now and then: in milliseconds.
+const REST: HeaderName = HeaderName::from_static("semel-rest-ms");
+
 /// The marks of topics.
 type Marks = BTreeMap<String, String>;
+
+/// What a stream says.
+#[derive(Serialize)]
+struct Said {
+    marks: Marks,
+    /// How long a page rests at least before it is asked for again.
+    rest_ms: u64,
+}
+
+fn rest_ms(app: &App) -> u64 {
+    u64::try_from(app.live.rest().as_millis()).unwrap_or(u64::MAX)
+}
 
 /// `GET /console/{namespace}/live`: a stream, or with `once=yes` what it would say now.
 pub(super) async fn follow(State(app): State<App>, headers: HeaderMap, visit: Visit) -> Answered {
@@ -80,18 +97,18 @@ async fn say_once(app: &App, headers: &HeaderMap, visit: &Visit, topics: &[Topic
         let mark = app.live.mark(visit.caller().namespace_id, *topic).await?;
         marks.insert(topic.to_string(), mark);
     }
-    let mut response = answer::ok(&marks)?;
     let mut digest = Sha256::new();
     for (topic, mark) in &marks {
         digest.update(format!("{topic} {mark}\n"));
     }
     let tag = format!("\"{}\"", hex::encode(&digest.finalize()[..12]));
-    if headers
-        .get(IF_NONE_MATCH)
-        .is_some_and(|known| known == tag.as_str())
-    {
-        response = StatusCode::NOT_MODIFIED.into_response();
-    }
+    let rest_ms = rest_ms(app);
+    let mut response = match headers.get(IF_NONE_MATCH) {
+        Some(known) if known == tag.as_str() => StatusCode::NOT_MODIFIED.into_response(),
+        Some(_) | None => answer::ok(&Said { marks, rest_ms })?,
+    };
+    // What has not changed has no body, and rests all the same.
+    response.headers_mut().insert(REST, rest_ms.into());
     if let Ok(tag) = HeaderValue::try_from(tag) {
         response.headers_mut().insert(ETAG, tag);
     }
@@ -132,7 +149,8 @@ fn open(app: App, headers: HeaderMap, visit: &Visit, topics: &[Topic]) -> Answer
     };
     let events = stream::unfold(follower, |mut follower| async move {
         let marks = follower.next().await?;
-        let event = Event::default().json_data(&marks).ok()?;
+        let rest_ms = rest_ms(&follower.app);
+        let event = Event::default().json_data(Said { marks, rest_ms }).ok()?;
         Some((Ok::<_, Infallible>(event), follower))
     });
     let mut response: Response = Sse::new(events).into_response();
