@@ -9,7 +9,7 @@ use semel_model::approval::{ApprovalDecision, Digest};
 
 use super::acts::{self, Button, Offer};
 use super::markup::{self, Markup, Whole};
-use super::shell::{Page, Shell, Trouble, next_page, show, show_as, status_of};
+use super::shell::{Page, Shell, Trouble, keep, next_page, show, show_as, status_of};
 use super::visit::{Form, Visit};
 use super::words;
 use crate::answer::Answered;
@@ -23,10 +23,8 @@ pub(super) async fn page(visit: Visit) -> Answered {
         ("cursor", visit.parameter("cursor")),
     ];
     let json = words::address("/v1/approvals", &asked);
-    let found: Found<Approval> = visit.get(&json).await?;
     let filter = [("all", if all { "yes" } else { "" })];
     let here = visit.page("/approvals");
-    let next = next_page("The next page", &here, &filter, found.next.as_deref());
     let command = if all {
         "semel approval list --all"
     } else {
@@ -36,16 +34,23 @@ pub(super) async fn page(visit: Visit) -> Answered {
         true => Markup::text("Only those to decide").link(&visit.page("/approvals")),
         false => Markup::text("Decided ones, too").link(&visit.page("/approvals?all=yes")),
     };
+    let other = other.within("p", "presets");
+    let shell = Shell::new(&visit, "/approvals", "Approvals", &json, command);
+    let found: Found<Approval> = match visit.get(&json).await {
+        Ok(found) => found,
+        Err(error) => return keep(shell, error, vec![other]),
+    };
+    let next = next_page("The next page", &here, &filter, found.next.as_deref());
     let body = match found.items.is_empty() {
         true => Markup::text("Nobody is asked for anything. A step of the kind approval asks people, and its run waits for their decision.").within("p", "empty"),
         false => table(&visit, "Approvals", &found.items),
     };
     show(&Page {
-        shell: Shell::new(&visit, "/approvals", "Approvals", &json, command),
+        shell,
         heading_markup: Markup::fixed("Approvals"),
         lead_markup: Markup::default(),
         problem: None,
-        body_markup: Markup::join([other.within("p", "presets"), body].into_iter().chain(next)),
+        body_markup: Markup::join([other, body].into_iter().chain(next)),
     })
 }
 

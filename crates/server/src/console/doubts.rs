@@ -7,7 +7,7 @@ use semel_api::types::{Effect, Page as Found};
 
 use super::effects;
 use super::markup::{self, Markup, Whole, assembled};
-use super::shell::{Page, Shell, next_page, show};
+use super::shell::{Page, Shell, keep, next_page, show};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
@@ -23,7 +23,15 @@ pub(super) async fn page(visit: Visit) -> Answered {
         "" => visit.follow(Topic::Doubts).await,
         _ => None,
     };
-    let found: Found<Effect> = visit.get(&json).await?;
+    let mut command = "semel doubt list".to_owned();
+    if !cursor.is_empty() {
+        command.push_str(&format!(" --cursor {}", words::shell_word(cursor)));
+    }
+    let shell = Shell::new(&visit, "/doubts", "Doubts", &json, &command);
+    let found: Found<Effect> = match visit.get(&json).await {
+        Ok(found) => found,
+        Err(error) => return keep(shell, error, Vec::new()),
+    };
     let here = visit.page("/doubts");
     let next = next_page("The next page", &here, &[], found.next.as_deref());
     let lead = match (found.items.len(), &found.next) {
@@ -39,7 +47,6 @@ pub(super) async fn page(visit: Visit) -> Answered {
         false => groups(&visit, found.items),
     };
     let rows = Markup::join([body].into_iter().chain(next));
-    let shell = Shell::new(&visit, "/doubts", "Doubts", &json, "semel doubt list");
     show(&Page {
         shell: shell.following(following),
         heading_markup: Markup::fixed("Doubts"),

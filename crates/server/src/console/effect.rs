@@ -144,23 +144,23 @@ async fn show_effect(
                 &command,
             ),
             heading_markup: markup::code(&effect.step),
-            lead_markup: Markup::text(&lead(visit, &effect)),
+            lead_markup: lead(visit, &effect),
             problem,
             body_markup: Markup::join(body),
         },
     )
 }
 
-fn lead(visit: &Visit, effect: &Effect) -> String {
-    let since = words::ago(visit.now, effect.intended_at);
+fn lead(visit: &Visit, effect: &Effect) -> Markup {
     match effect.state {
-        EffectState::Done => "It happened.".to_owned(),
-        EffectState::Failed => "It did not happen, and will not.".to_owned(),
-        EffectState::Retrying => "It did not happen; another attempt follows.".to_owned(),
-        EffectState::Pending => "It is being attempted.".to_owned(),
-        EffectState::InDoubt => format!(
-            "Whether it happened is unknown: the last attempt began {since}. Look at the destination, then say what you found."
-        ),
+        EffectState::Done => Markup::fixed("It happened."),
+        EffectState::Failed => Markup::fixed("It did not happen, and will not."),
+        EffectState::Retrying => Markup::fixed("It did not happen; another attempt follows."),
+        EffectState::Pending => Markup::fixed("It is being attempted."),
+        EffectState::InDoubt => markup::assembled(format!(
+            "Whether it happened is unknown: the last attempt began {}. Look at the destination, then say what you found.",
+            visit.time(effect.intended_at)
+        )),
     }
 }
 

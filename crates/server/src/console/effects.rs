@@ -3,7 +3,7 @@
 use semel_api::types::{Act, Effect, Page as Found, Sent};
 
 use super::markup::{self, Markup, Whole};
-use super::shell::{Page, Shell, next_page, show};
+use super::shell::{Page, Shell, keep, next_page, show};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
@@ -30,7 +30,6 @@ pub(super) async fn page(visit: Visit) -> Answered {
         ("cursor", cursor),
     ];
     let json = words::address("/v1/effects", &asked);
-    let found: Found<Effect> = visit.get(&json).await?;
     let mut command = "semel effect list".to_owned();
     let options = [
         ("--state", state),
@@ -48,7 +47,13 @@ pub(super) async fn page(visit: Visit) -> Answered {
             false => Markup::text(name).link(&href),
         }
     });
-    let mut body = vec![Markup::join(links).within("p", "presets")];
+    let presets = Markup::join(links).within("p", "presets");
+    let shell = Shell::new(&visit, "/effects", "Effects", &json, &command);
+    let found: Found<Effect> = match visit.get(&json).await {
+        Ok(found) => found,
+        Err(error) => return keep(shell, error, vec![presets]),
+    };
+    let mut body = vec![presets];
     body.push(match found.items.is_empty() {
         true => Markup::text("There is no such effect. The ledger has one entry for each change that a run makes to the outside world.").within("p", "empty"),
         false => table(&visit, "Effects, the newest first", &found.items),
@@ -62,7 +67,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
         found.next.as_deref(),
     ));
     show(&Page {
-        shell: Shell::new(&visit, "/effects", "Effects", &json, &command),
+        shell,
         heading_markup: Markup::fixed("Effects"),
         lead_markup: Markup::fixed(
             "Every change to the outside world, with what makes it safe to repeat.",

@@ -5,7 +5,7 @@ use semel_api::types::{DeliveryState, EmittedEvent, EventDetail, Page as Found};
 use super::acts::section;
 use super::jobs::run_link;
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, next_page, show, show_list};
+use super::shell::{Page, Shell, keep, next_page, show, show_list};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
@@ -17,7 +17,12 @@ const PAGE: &str = "50";
 pub(super) async fn page(visit: Visit) -> Answered {
     let cursor = visit.parameter("cursor");
     let json = words::address("/v1/events", &[("limit", PAGE), ("cursor", cursor)]);
-    let found: Found<EmittedEvent> = visit.get(&json).await?;
+    let command = format!("semel api GET {}", words::shell_word(&json));
+    let shell = Shell::new(&visit, "/subscriptions", "Events", &json, &command);
+    let found: Found<EmittedEvent> = match visit.get(&json).await {
+        Ok(found) => found,
+        Err(error) => return keep(shell, error, vec![switch(&visit, true)]),
+    };
     let rows: Vec<Vec<Markup>> = found.items.iter().map(|it| row(&visit, it)).collect();
     let columns = ["Event", "Emitted", "By the flow", "Key", "State"];
     let list = match (rows.is_empty(), &found.next) {
@@ -27,8 +32,6 @@ pub(super) async fn page(visit: Visit) -> Answered {
     };
     let here = visit.page("/events");
     let next = next_page("Older events", &here, &[], found.next.as_deref());
-    let command = format!("semel api GET {}", words::shell_word(&json));
-    let shell = Shell::new(&visit, "/subscriptions", "Events", &json, &command);
     let lead = Markup::fixed("What runs emitted. Every receiver gets an event under one id.");
     let body = [switch(&visit, true), list].into_iter().chain(next);
     show_list(shell, lead, body.collect())

@@ -6,7 +6,7 @@ use semel_api::types::{AuditRecord, Page as Found, Token};
 use semel_model::{Right, Rights, Role};
 
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, next_page, show, show_list};
+use super::shell::{Page, Shell, keep, next_page, show, show_list};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
@@ -27,7 +27,20 @@ pub(super) async fn audit(visit: Visit) -> Answered {
             vec![Markup::text(&missing).within("p", "empty")],
         );
     }
-    let found: Found<AuditRecord> = visit.get(&json).await?;
+    let mut command = "semel audit list".to_owned();
+    let options = [
+        ("--actor", actor),
+        ("--action", action),
+        ("--cursor", cursor),
+    ];
+    for (option, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
+        command.push_str(&format!(" {option} {}", words::shell_word(value)));
+    }
+    let shell = Shell::new(&visit, "/audit", "Audit", &json, &command);
+    let found: Found<AuditRecord> = match visit.get(&json).await {
+        Ok(found) => found,
+        Err(error) => return keep(shell, error, Vec::new()),
+    };
     let row = |act: &AuditRecord| {
         let subject = match act.run {
             Some(run) => markup::code(&act.subject).link(&visit.page(&format!("/runs/{run}"))),
@@ -47,15 +60,6 @@ pub(super) async fn audit(visit: Visit) -> Answered {
         ]
     };
     let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
-    let mut command = "semel audit list".to_owned();
-    let options = [
-        ("--actor", actor),
-        ("--action", action),
-        ("--cursor", cursor),
-    ];
-    for (option, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&format!(" {option} {}", words::shell_word(value)));
-    }
     let columns = ["When", "Who", "What", "Of", "Why", "Sealed"];
     let mut body = vec![match rows.is_empty() {
         true => Markup::text("Nothing is recorded for this search.").within("p", "empty"),
@@ -70,7 +74,7 @@ pub(super) async fn audit(visit: Visit) -> Answered {
         found.next.as_deref(),
     ));
     show(&Page {
-        shell: Shell::new(&visit, "/audit", "Audit", &json, &command),
+        shell,
         heading_markup: Markup::fixed("Audit"),
         lead_markup: Markup::fixed(
             "What operators did, by whom and why. Nothing of it can be changed.",
@@ -93,7 +97,15 @@ pub(super) async fn tokens(visit: Visit) -> Answered {
             vec![Markup::text(&missing).within("p", "empty")],
         );
     }
-    let found: Found<Token> = visit.get(json).await?;
+    let mut command = "semel token list".to_owned();
+    if !cursor.is_empty() {
+        command.push_str(&format!(" --cursor {}", words::shell_word(cursor)));
+    }
+    let shell = Shell::new(&visit, "/settings", "Tokens", json, &command);
+    let found: Found<Token> = match visit.get(json).await {
+        Ok(found) => found,
+        Err(error) => return keep(shell, error, Vec::new()),
+    };
     let row = |token: &Token| {
         let rights = match token.rights == Rights::ALL {
             true => "all".to_owned(),
@@ -119,7 +131,7 @@ pub(super) async fn tokens(visit: Visit) -> Answered {
         "Name", "Role", "Rights", "Groups", "Networks", "Queues", "Used", "Expires", "Id",
     ];
     show(&Page {
-        shell: Shell::new(&visit, "/settings", "Tokens", json, "semel token list"),
+        shell,
         heading_markup: Markup::fixed("Tokens"),
         lead_markup: Markup::fixed(
             "Who may use this namespace. No page and no command shows a token again.",

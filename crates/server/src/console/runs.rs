@@ -5,7 +5,7 @@ use semel_api::types::{Page, Run, RunStatus};
 use semel_model::{EffectId, RunId, WaitId};
 
 use super::markup::{self, Markup};
-use super::shell::{Page as Document, Shell, next_page, show};
+use super::shell::{Page as Document, Shell, keep, next_page, show};
 use super::visit::Visit;
 use super::{searches, words};
 use crate::answer::Answered;
@@ -87,10 +87,13 @@ pub(super) async fn page(visit: Visit) -> Answered {
         "" => visit.follow(Topic::Runs).await,
         _ => None,
     };
-    let found: Page<Run> = visit.get(&json).await?;
     let command = command(&search, cursor);
-    let mut shell = Shell::new(&visit, "/runs", "Runs", &json, &command).following(following);
+    let mut shell = Shell::new(&visit, "/runs", "Runs", &json, &command);
     shell.search_for(typed);
+    let found: Page<Run> = match visit.get(&json).await {
+        Ok(found) => found,
+        Err(error) => return keep(shell, error, vec![presets(&visit, typed)]),
+    };
     let list = match found.items.is_empty() {
         true => nothing(&found, typed),
         false => table(&visit, "Runs, the newest first", &found.items),
@@ -102,7 +105,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let saved = searches::beside(&visit, typed).await?;
     let body = [presets(&visit, typed), saved, rows];
     show(&Document {
-        shell,
+        shell: shell.following(following),
         heading_markup: Markup::fixed("Runs"),
         lead_markup: Markup::default(),
         problem: None,

@@ -209,6 +209,23 @@ pub(super) fn next_page(
     Some(Markup::text(name).link(&href).within("p", "next"))
 }
 
+/// A list that was asked for wrongly: its page stays, with what to do and what stands above the list. Any
+/// other error is an error.
+pub(super) fn keep(shell: Shell, error: ApiError, above: Vec<Markup>) -> Answered {
+    let status = status_of(&error);
+    if status != StatusCode::BAD_REQUEST {
+        return Err(error);
+    }
+    let page = Page {
+        heading_markup: Markup::text(&shell.title),
+        shell,
+        lead_markup: Markup::default(),
+        problem: Some(error.into()),
+        body_markup: Markup::join(above),
+    };
+    show_as(status, &page)
+}
+
 /// Shows a list, with what it is about.
 pub(super) fn show_list(shell: Shell, lead: Markup, body: Vec<Markup>) -> Answered {
     show(&Page {

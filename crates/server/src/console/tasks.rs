@@ -8,13 +8,13 @@ use semel_model::task::TaskState;
 
 use super::acts::section;
 use super::markup::{self, Markup};
-use super::shell::{Shell, show_list};
+use super::shell::{Shell, keep, next_page, show_list};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
 
-/// How many tasks are looked at.
-const LOOKED_AT: usize = 500;
+/// How many tasks a page looks at.
+const LOOKED_AT: usize = 200;
 
 /// What is known of a queue.
 #[derive(Default)]
@@ -28,20 +28,23 @@ struct Queue {
 /// `GET /console/{namespace}/tasks`.
 pub(super) async fn page(visit: Visit) -> Answered {
     let (queue, all) = (visit.parameter("queue"), visit.parameter("all") == "yes");
-    let limit = LOOKED_AT.to_string();
+    let (limit, cursor) = (LOOKED_AT.to_string(), visit.parameter("cursor"));
     let asked = [
         ("queue", queue),
         ("all", if all { "true" } else { "" }),
         ("limit", &limit),
+        ("cursor", cursor),
     ];
     let json = words::address("/v1/tasks", &asked);
-    let found: Found<Task> = visit.get(&json).await?;
     let mut command = "semel task list".to_owned();
     if !queue.is_empty() {
         command.push_str(&format!(" --queue {}", words::shell_word(queue)));
     }
     if all {
         command.push_str(" --all");
+    }
+    if !cursor.is_empty() {
+        command.push_str(&format!(" --cursor {}", words::shell_word(cursor)));
     }
     let other = match all {
         true => Markup::text("Only open ones").link(&address(&visit, queue, "")),
@@ -53,9 +56,13 @@ pub(super) async fn page(visit: Visit) -> Answered {
     });
     let links = Markup::join([other].into_iter().chain(every));
     let mut body = vec![links.within("p", "presets")];
+    let shell = Shell::new(&visit, "/tasks", "Tasks and workers", &json, &command);
+    let found: Found<Task> = match visit.get(&json).await {
+        Ok(found) => found,
+        Err(error) => return keep(shell, error, body),
+    };
     if found.items.is_empty() && found.next.is_some() {
-        let older =
-            "Among the newest tasks none is open. Older ones may be: the command below reads on.";
+        let older = "Among the newest tasks none is open. Older ones may be.";
         body.push(Markup::text(older).within("p", "empty"));
     } else if found.items.is_empty() {
         let nothing = "No worker has anything to do. A step of the kind task puts work into a queue; `semel worker` or a program of your own claims it.";
@@ -64,11 +71,10 @@ pub(super) async fn page(visit: Visit) -> Answered {
         body.push(section("queues", "Queues", &queues(&visit, &found.items)));
         body.push(section("tasks", "Tasks", &table(&visit, &found.items)));
     }
-    if found.items.len() >= LOOKED_AT {
-        let cut = format!("The newest {LOOKED_AT} tasks are looked at; there may be more.");
-        body.push(Markup::text(&cut).within("p", "help"));
-    }
-    let shell = Shell::new(&visit, "/tasks", "Tasks and workers", &json, &command);
+    let filter = [("queue", queue), ("all", if all { "yes" } else { "" })];
+    let here = visit.page("/tasks");
+    let next = found.next.as_deref();
+    body.extend(next_page("Older tasks", &here, &filter, next));
     let lead = Markup::fixed("What workers outside have to do, and who holds what.");
     show_list(shell, lead, body)
 }

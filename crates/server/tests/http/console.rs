@@ -13,6 +13,7 @@ mod oidc;
 mod operating;
 mod pages;
 mod searches;
+mod rules;
 mod signing_in;
 mod stage;
 

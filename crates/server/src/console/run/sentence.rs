@@ -1,16 +1,17 @@
 //! What is the case with a run, in a sentence or two.
 
+use jiff::Timestamp;
 use semel_api::types::{Effect, RunDetail, RunStatus};
 use semel_model::effect::EffectState;
 use serde_json::Value;
 
-use crate::console::markup::Markup;
+use crate::console::markup::{Markup, assembled};
 use crate::console::visit::Visit;
 use crate::console::words;
 
 /// What is the case, in one sentence or two.
 pub(super) fn sentence(visit: &Visit, detail: &RunDetail) -> Markup {
-    let mut parts = vec![Markup::text(&state_sentence(visit, detail))];
+    let mut parts = vec![state_sentence(visit, detail)];
     if !detail.effects.is_empty() {
         parts.push(Markup::text(&effects_sentence(&detail.effects)));
     }
@@ -26,19 +27,23 @@ pub(super) fn sentence(visit: &Visit, detail: &RunDetail) -> Markup {
     Markup::join(parts)
 }
 
-fn state_sentence(visit: &Visit, detail: &RunDetail) -> String {
+/// Words and a time, with the exact one behind it.
+fn timed(visit: &Visit, words: &str, at: Timestamp) -> Markup {
+    assembled(format!("{words} {}.", visit.time(at)))
+}
+
+fn state_sentence(visit: &Visit, detail: &RunDetail) -> Markup {
     let run = &detail.run;
-    let since = words::ago(visit.now, run.accepted_at);
     if run.cancelling && !run.state.is_ended() {
-        return "It is being cancelled and ends at its next commit.".to_owned();
+        return Markup::fixed("It is being cancelled and ends at its next commit.");
     }
     if let Some(pause) = &detail.paused {
-        return format!(
+        return Markup::text(&format!(
             "Held up by the pause of the {} {}: {}.",
             pause.kind, pause.name, pause.reason
-        );
+        ));
     }
-    match run.state {
+    let sentence = match run.state {
         RunStatus::Succeeded => match run.ended_at {
             Some(ended) => format!("Done in {}.", words::between(run.accepted_at, ended)),
             None => "Done.".to_owned(),
@@ -58,43 +63,49 @@ fn state_sentence(visit: &Visit, detail: &RunDetail) -> String {
             "Stopped: it made no progress ({}).",
             fault(run.fault.as_ref())
         ),
-        RunStatus::Waiting => waiting_sentence(visit, detail),
+        RunStatus::Waiting => return waiting_sentence(visit, detail),
         RunStatus::Retrying => match run.due_at {
-            Some(at) => format!(
-                "Rests before another attempt, {}.",
-                words::ago(visit.now, at)
-            ),
+            Some(at) => return timed(visit, "Rests before another attempt,", at),
             None => "Rests before another attempt.".to_owned(),
         },
-        RunStatus::Queued => format!("Due, and taken as soon as there is room; accepted {since}."),
-        RunStatus::Running | RunStatus::Active => format!("Under way; accepted {since}."),
-    }
+        RunStatus::Queued => {
+            let words = "Due, and taken as soon as there is room; accepted";
+            return timed(visit, words, run.accepted_at);
+        }
+        RunStatus::Running | RunStatus::Active => {
+            return timed(visit, "Under way; accepted", run.accepted_at);
+        }
+    };
+    Markup::text(&sentence)
 }
 
-fn waiting_sentence(visit: &Visit, detail: &RunDetail) -> String {
+fn waiting_sentence(visit: &Visit, detail: &RunDetail) -> Markup {
     if let Some(key) = &detail.waits_for_key {
-        return format!(
+        return Markup::text(&format!(
             "Waits for another holder of the key {} ({}).",
             key.key, key.scope
-        );
+        ));
     }
     if let Some(gate) = &detail.gate {
-        return format!(
+        return Markup::text(&format!(
             "Waits at {} with {} before it.",
             gate.gate,
             words::count(gate.ahead.unsigned_abs() as usize, "run", "runs")
-        );
+        ));
     }
     let open = detail.waits.iter().find(|wait| wait.state == "open");
     match open {
         Some(wait) => {
             let step = wait.step.as_deref().unwrap_or("a step");
             let since = wait.opened_at.map(|at| words::between(at, visit.now));
-            format!("Waits at {step} since {}.", since.unwrap_or_default())
+            Markup::text(&format!(
+                "Waits at {step} since {}.",
+                since.unwrap_or_default()
+            ))
         }
         None => match detail.run.due_at {
-            Some(at) => format!("Waits; continues {}.", words::ago(visit.now, at)),
-            None => "Waits for an answer from outside.".to_owned(),
+            Some(at) => timed(visit, "Waits; continues", at),
+            None => Markup::fixed("Waits for an answer from outside."),
         },
     }
 }
