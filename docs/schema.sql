@@ -549,6 +549,12 @@ CREATE TABLE attention (
     accepted_at timestamp with time zone NOT NULL,
     -- Whether the run is a child of another.
     is_child boolean NOT NULL,
+    -- Who looks into a doubt, as an operator said.
+    assignee text,
+    -- What operators noted about a doubt.
+    note text,
+    -- Until when a doubt is listed last.
+    snoozed_until timestamp with time zone,
 
     CONSTRAINT attention_pkey PRIMARY KEY (subject_id, kind, partition_date)
 );
@@ -557,6 +563,7 @@ CREATE INDEX attention_by_run ON attention USING btree (namespace_id, kind, acce
 CREATE INDEX attention_by_step ON attention USING btree (flow_id, step, since, subject_id) WHERE (kind = 'doubt'::attention_kind);
 CREATE INDEX attention_of_children ON attention USING btree (namespace_id, accepted_at, run_id) WHERE is_child;
 CREATE INDEX attention_of_flow ON attention USING btree (flow_id, kind, accepted_at, run_id);
+CREATE INDEX attention_snoozed ON attention USING btree (namespace_id, since, subject_id) WHERE (snoozed_until IS NOT NULL);
 
 -- Responses that reached a worker after its lease was lost. They may turn doubt into done, nothing else.
 CREATE TABLE late_responses (

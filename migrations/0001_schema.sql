@@ -470,6 +470,9 @@ CREATE TABLE attention (
     since          timestamptz NOT NULL,
     accepted_at    timestamptz NOT NULL,
     is_child       boolean NOT NULL,
+    assignee       text,
+    note           text,
+    snoozed_until  timestamptz,
     PRIMARY KEY (subject_id, kind, partition_date)
 );
 COMMENT ON TABLE attention IS 'Effects in doubt, and runs that need review or are quarantined. Written and removed in the commits that make it so; an index on the states themselves would cost every effect and every run.';
@@ -483,10 +486,14 @@ COMMENT ON COLUMN attention.step IS 'The step''s path in the flow, for a doubt; 
 COMMENT ON COLUMN attention.since IS 'When the latest attempt was intended, for a doubt; otherwise when the run was stopped.';
 COMMENT ON COLUMN attention.accepted_at IS 'Copied from the run, by which runs are listed.';
 COMMENT ON COLUMN attention.is_child IS 'Whether the run is a child of another.';
+COMMENT ON COLUMN attention.assignee IS 'Who looks into a doubt, as an operator said.';
+COMMENT ON COLUMN attention.note IS 'What operators noted about a doubt.';
+COMMENT ON COLUMN attention.snoozed_until IS 'Until when a doubt is listed last.';
 CREATE INDEX attention_by_age ON attention (kind, namespace_id, since, subject_id);
 CREATE INDEX attention_by_step ON attention (flow_id, step, since, subject_id) WHERE kind = 'doubt';
 CREATE INDEX attention_of_flow ON attention (flow_id, kind, accepted_at, run_id);
 CREATE INDEX attention_by_run ON attention (namespace_id, kind, accepted_at, run_id);
+CREATE INDEX attention_snoozed ON attention (namespace_id, since, subject_id) WHERE snoozed_until IS NOT NULL;
 CREATE INDEX attention_of_children ON attention (namespace_id, accepted_at, run_id) WHERE is_child;
 
 CREATE TABLE late_responses (

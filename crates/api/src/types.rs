@@ -7,6 +7,7 @@
 
 mod alert;
 mod approval;
+mod attended;
 mod audit;
 mod audit_record;
 mod child_run;
@@ -45,6 +46,7 @@ pub use alert::{
     AlertGroup, AlertMessage, AlertSetting, Alerts, AlertsSet, AlertsUnset, SetAlerts, TestedAlerts,
 };
 pub use approval::{Approval, ApprovalFilter, Decide, DecidedApproval};
+pub use attended::{AssignDoubt, Attended, AttendedEffect, Deniable, NoteDoubt, SnoozeDoubt};
 pub use audit::{
     Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
 };

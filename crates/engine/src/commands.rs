@@ -4,6 +4,7 @@
 pub mod alert;
 pub mod amend;
 pub mod answer_task;
+pub mod attend;
 mod await_end;
 pub mod cancel;
 mod complete_wait;

@@ -25,6 +25,19 @@ pub struct Landing {
     pub acts_within: Span,
 }
 
+/// When nothing of a request can land any more, and what that is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LandingWindow {
+    /// When.
+    pub over: Timestamp,
+    /// How long a paused worker may still begin to send.
+    pub lease: Span,
+    /// How long the exchange itself may take.
+    pub timeout: Span,
+    /// How long the destination may still act after it.
+    pub acts_within: Span,
+}
+
 impl Landing {
     /// From when on nothing of the latest attempt can land any more.
     pub fn over(
@@ -43,21 +56,33 @@ impl Landing {
         &self,
         request: &StepRequest,
         connection: Option<&Connection>,
-        (intended_at, claimed_by): (Timestamp, Timestamp),
+        times: (Timestamp, Timestamp),
     ) -> Timestamp {
+        self.window(request, connection, times).over
+    }
+
+    /// The same, with what it is made of.
+    pub fn window(
+        &self,
+        request: &StepRequest,
+        connection: Option<&Connection>,
+        (intended_at, claimed_by): (Timestamp, Timestamp),
+    ) -> LandingWindow {
         let begun = match request {
             StepRequest::Task(_) => claimed_by,
             StepRequest::External(_) | StepRequest::Local(_) => intended_at,
         };
         let acts_within = connection.and_then(|connection| connection.acts_within);
-        let span = [
-            self.lease,
-            request.timeout(),
-            acts_within.unwrap_or(self.acts_within),
-        ];
+        let acts_within = acts_within.unwrap_or(self.acts_within);
+        let span = [self.lease, request.timeout(), acts_within];
         let millis = span.iter().map(|span| span.as_millis()).sum();
-        begun
-            .checked_add(Span::from_millis(millis).to_duration())
-            .unwrap_or(Timestamp::MAX)
+        LandingWindow {
+            over: begun
+                .checked_add(Span::from_millis(millis).to_duration())
+                .unwrap_or(Timestamp::MAX),
+            lease: self.lease,
+            timeout: request.timeout(),
+            acts_within,
+        }
     }
 }

@@ -55,6 +55,7 @@ pub use catalogue::{Catalogue, Release};
 pub use commands::alert::AlertError;
 pub use commands::amend::Amendment;
 pub use commands::answer_task::{TaskAnswer, TaskError};
+pub use commands::attend::{ASSIGNEE_CHARS_MAX, AttendError, EffectLookUp};
 pub use commands::cancel::CancelError;
 pub use commands::connection::{Actor, ConnectionChange, ConnectionError, SecretChange};
 pub use commands::decide_approval::{Approver, ClaimedName, DecideError, Decided};

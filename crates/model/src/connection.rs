@@ -4,10 +4,12 @@
 //! it, so that a flow can be shown, copied and checked without any credential.
 
 pub mod fill;
+mod find_url;
 mod idempotency_keys;
 pub mod preset;
 mod refusals;
 
+pub use self::find_url::{FindUrl, ParseFindUrlError};
 pub use self::idempotency_keys::{IdempotencyKeys, KeyPlace};
 pub use self::refusals::KEY_REFUSALS;
 
@@ -33,6 +35,9 @@ pub struct Connection {
     /// as the server is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acts_within: Option<Span>,
+    /// Where an operator looks up what an effect came to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find_url: Option<FindUrl>,
     /// The limits of requests to the destination.
     #[serde(default)]
     pub limits: ConnectionLimits,
@@ -306,6 +311,7 @@ impl Connection {
             idempotency_keys: IdempotencyKeys::default(),
             final_refusals: None,
             acts_within: None,
+            find_url: None,
             limits: ConnectionLimits::default(),
             timeout: None,
         }

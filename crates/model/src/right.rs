@@ -43,7 +43,7 @@ rights! {
     /// To intervene in runs.
     Operate "operate" "cancel and resume runs, complete waits, drop keys, pause flows, connections and schedules, fire schedules, retry deliveries, decide held deliveries, ask for reconcile passes, share searches";
     /// To record what an effect in doubt came to.
-    Settle "settle" "settle effects in doubt, and correct a result that an operator recorded";
+    Settle "settle" "settle effects in doubt, assign, note and snooze them, and correct a result that an operator recorded";
     /// To replay runs.
     Replay "replay" "replay runs";
     /// To decide approvals.

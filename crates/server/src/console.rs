@@ -218,6 +218,7 @@ async fn nothing_there(_: Visit) -> ApiError {
 /// The forms.
 fn acting() -> Routes {
     let settle = "/console/{namespace}/effects/{effect}/settle";
+    let attend = |verb: &str| format!("/console/{{namespace}}/effects/{{effect}}/{verb}");
     let decide = "/console/{namespace}/approvals/{approval}/decide";
     let held = "/console/{namespace}/runs/{run}/duplicates/{duplicate}";
     let form = Access::Console;
@@ -239,6 +240,9 @@ fn acting() -> Routes {
         .post("/console/{namespace}/runs/{run}/resume", form, run::resume)
         .post(held, form, duplicates::decide)
         .post(settle, form, effect::settle)
+        .post(&attend("assign"), form, effect::assign)
+        .post(&attend("note"), form, effect::note)
+        .post(&attend("snooze"), form, effect::snooze)
         .post(decide, form, approvals::decide)
         .post(
             "/console/{namespace}/doubts/group",

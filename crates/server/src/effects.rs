@@ -1,9 +1,11 @@
 //! Effects and doubts: list, show, settle, amend.
 
+mod attend;
 mod group;
 mod sent;
 mod sources;
 
+pub(crate) use attend::{assign, note, snooze};
 pub(crate) use group::{preview_group, settle_group};
 pub(crate) use sent::keys_sent;
 pub(crate) use sources::source;
@@ -19,7 +21,7 @@ use semel_engine::{Amendment, OperatorStepError, SettleError, Settlement};
 use semel_model::event::StepVerb;
 use semel_model::{EffectId, Right, RunId, effect};
 use semel_store::audit::{self, AuditView};
-use semel_store::effects::{self, EffectView};
+use semel_store::effects::{self, EffectView, Snoozing};
 use semel_store::runs;
 
 use crate::answer::Answered;
@@ -98,7 +100,12 @@ pub(crate) async fn list_doubts(
     let limit = page_size(filter.limit);
     let after = cursor::read(filter.cursor.as_deref())?;
     let (cell, namespace_id) = (app.cell().every(), caller.namespace_id);
-    let found = effects::list_doubts(cell, namespace_id, after, limit).await?;
+    let snoozing = match filter.snoozed {
+        None => Snoozing::Either,
+        Some(true) => Snoozing::Snoozed,
+        Some(false) => Snoozing::Awake,
+    };
+    let found = effects::list_doubts_by(cell, namespace_id, snoozing, after, limit).await?;
     let items = sent::detailed(&app, &caller, &found.items).await?;
     let next = found.next.map(cursor::write_position);
     payloads::ok(&caller, Page { items, next })
@@ -319,6 +326,9 @@ pub(crate) fn view(effect: &EffectView) -> Effect {
         source: None,
         key_sent: None,
         sent: None,
+        find_url: None,
+        deniable: None,
+        attended: None,
         acts: Vec::new(),
     }
 }

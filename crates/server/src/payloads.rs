@@ -87,6 +87,7 @@ impl HasPayload for Effect {
     fn leave_out(&mut self) {
         self.sent = None;
         self.note = None;
+        self.find_url = None;
     }
 }
 

@@ -8,6 +8,10 @@
 //! A commit does not say what the table has to hold: it names the effects and runs that may have
 //! changed sides, and the statements below compare those with the ledger and the record.
 
+mod attended;
+
+pub use attended::{AttendedDoubt, DoubtRemark, list_attended, remark};
+
 use jiff::civil::Date;
 use semel_model::SeededBug;
 use semel_model::effect::EffectState;
@@ -108,6 +112,7 @@ const DIFFERENCES: &str = "
     SELECT format('%s of %s is over', kind, subject_id) FROM (TABLE found EXCEPT TABLE expected) AS o";
 
 pub(crate) const STATEMENTS: &[&str] = &[OF_EFFECTS, OF_RUNS, COUNT_DOUBTS, DIFFERENCES];
+pub(crate) const ATTENDED: &[&str] = &attended::STATEMENTS;
 
 /// Effects and runs of a batch that may have changed sides.
 #[derive(Default)]

@@ -3,7 +3,9 @@
 mod doubts;
 mod list;
 
-pub use doubts::{DoubtFilter, list_doubts, list_doubts_of_step, list_releases_in_doubt};
+pub use doubts::{
+    DoubtFilter, Snoozing, list_doubts, list_doubts_by, list_doubts_of_step, list_releases_in_doubt,
+};
 pub use list::{list, list_of_external_id, list_of_kind};
 
 use std::borrow::Cow;
@@ -106,6 +108,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LIST_OF_RUNS,
     FIND,
     doubts::DOUBTS,
+    doubts::AWAKE,
+    doubts::SNOOZED,
     doubts::OF_STEP,
     doubts::OF_STEP_ON,
     doubts::OF_STEP_SEEN,

@@ -129,6 +129,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("approvals", approvals::STATEMENTS),
         ("approvals", approvals::VIEWS),
         ("attention", attention::STATEMENTS),
+        ("attention", attention::ATTENDED),
         ("audit", audit::STATEMENTS),
         ("broadcasts", broadcasts::STATEMENTS),
         ("claims", claims::STATEMENTS),

@@ -21,8 +21,9 @@ const RUNS: &str = "
 
 /// What is in doubt, the oldest first.
 const DOUBTS: &str = "
-    SELECT md5(string_agg(concat_ws(' ', p.subject_id, p.since), ',' ORDER BY p.subject_id))
-      FROM (SELECT a.subject_id, a.since
+    SELECT md5(string_agg(concat_ws(' ', p.subject_id, p.since, p.assignee, p.note, p.snoozed_until), ','
+                          ORDER BY p.subject_id))
+      FROM (SELECT a.subject_id, a.since, a.assignee, a.note, a.snoozed_until
               FROM attention a
              WHERE a.kind = 'doubt' AND a.namespace_id = $1
              ORDER BY a.since, a.subject_id

@@ -17,6 +17,9 @@ pub struct DoubtFilter {
     /// Where the page before ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+    /// Only those that are put off until later, or only the others; all where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snoozed: Option<bool>,
 }
 
 /// Says the same of every doubt of one step.

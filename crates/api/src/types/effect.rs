@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::attended::{Attended, Deniable};
 use super::held::HeldDecision;
 use crate::schema;
 
@@ -54,6 +55,16 @@ pub struct Effect {
     /// What was sent, or would be: on a single effect, and on doubts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent: Option<Sent>,
+    /// Where it is looked up at the destination, by the connection's `find_url`: on a single effect, and on
+    /// doubts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub find_url: Option<String>,
+    /// From when on an operator may say that it did not happen: on a doubt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deniable: Option<Deniable>,
+    /// What people said of it while they look into it: on a doubt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attended: Option<Attended>,
     /// What people did about it; on a single effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acts: Vec<Act>,

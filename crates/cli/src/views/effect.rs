@@ -1,6 +1,6 @@
 //! Effects and waits.
 
-use semel_api::types::{Act, Effect, Sent, Wait};
+use semel_api::types::{Act, Attended, Deniable, Effect, Sent, Wait};
 use semel_model::EffectId;
 use semel_model::effect::EffectState;
 
@@ -163,6 +163,11 @@ pub(crate) fn detail(effect: &Effect, style: Style) -> String {
     if let Some(note) = &effect.note {
         lines.push(format!("  note      {}", printable(note)));
     }
+    if let Some(url) = &effect.find_url {
+        lines.push(format!("  look at   {}", printable(url)));
+    }
+    lines.extend(effect.deniable.iter().map(deniable_line));
+    lines.extend(effect.attended.iter().flat_map(attended_lines));
     if !effect.acts.is_empty() {
         lines.push(style.bold("audit"));
         lines.extend(acts(&effect.acts));
@@ -170,9 +175,38 @@ pub(crate) fn detail(effect: &Effect, style: Style) -> String {
     lines.join("\n")
 }
 
+fn deniable_line(deniable: &Deniable) -> String {
+    let Deniable {
+        from,
+        lease,
+        timeout,
+        acts_within,
+    } = deniable;
+    format!(
+        "  deniable  from {from} ({}): a server may begin to send for {lease}, the exchange takes up to {timeout}, the destination may act for {acts_within} after it",
+        ago(*from)
+    )
+}
+
+fn attended_lines(attended: &Attended) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(name) = &attended.assignee {
+        lines.push(printable(&format!("  assignee  {name}")));
+    }
+    if let Some(note) = &attended.note {
+        lines.push(printable(&format!("  noted     {note}")));
+    }
+    if let Some(until) = attended.snoozed_until {
+        lines.push(format!("  snoozed   until {until}"));
+    }
+    lines
+}
+
 /// Effects in doubt, with what was seen.
 pub(crate) fn doubts(effects: &[Effect], style: Style) -> String {
-    let header = ["EFFECT", "SENT AT", "FLOW", "KEY", "STEP", "SENT", "SEEN"];
+    let header = [
+        "EFFECT", "SENT AT", "FLOW", "KEY", "STEP", "SENT", "SEEN", "ASSIGNEE",
+    ];
     let mut table = style.table(&header);
     for effect in effects {
         let (flow, key) = match &effect.source {
@@ -187,9 +221,16 @@ pub(crate) fn doubts(effects: &[Effect], style: Style) -> String {
             cell(&effect.step),
             cell(effect.sent.as_ref().map_or("-", |sent| sent.what.as_str())),
             cell(effect.note.as_deref().unwrap_or("-")),
+            cell(assignee(effect)),
         ]);
     }
     render(&table)
+}
+
+fn assignee(effect: &Effect) -> &str {
+    let attended = effect.attended.as_ref();
+    let name = attended.and_then(|attended| attended.assignee.as_deref());
+    name.unwrap_or("-")
 }
 
 /// Waits of any runs.

@@ -5,6 +5,7 @@ pub(super) mod group;
 
 use semel_api::types::{Effect, Page as Found};
 
+use super::acts::section;
 use super::effects;
 use super::markup::{self, Markup, Whole, assembled};
 use super::shell::{Page, Shell, keep, next_page, show};
@@ -17,7 +18,8 @@ use group::Group;
 /// `GET /console/{namespace}/doubts`.
 pub(super) async fn page(visit: Visit) -> Answered {
     let cursor = visit.parameter("cursor");
-    let json = words::address("/v1/doubts", &[("cursor", cursor)]);
+    let asked = [("snoozed", "false"), ("cursor", cursor)];
+    let json = words::address("/v1/doubts", &asked);
     // Later doubts are a page of their own, which is left as it is.
     let following = match cursor {
         "" => visit.follow(Topic::Doubts).await,
@@ -32,10 +34,19 @@ pub(super) async fn page(visit: Visit) -> Answered {
         Ok(found) => found,
         Err(error) => return keep(shell, error, Vec::new()),
     };
+    // Those that are put off stand behind all others.
+    let snoozed: Found<Effect> = match found.next {
+        Some(_) => Found {
+            items: Vec::new(),
+            next: None,
+        },
+        None => visit.get("/v1/doubts?snoozed=true&limit=200").await?,
+    };
     let here = visit.page("/doubts");
     let next = next_page("The next page", &here, &[], found.next.as_deref());
     let lead = match (found.items.len(), &found.next) {
-        (0, None) => "Nothing is in doubt.".to_owned(),
+        (0, None) if snoozed.items.is_empty() => "Nothing is in doubt.".to_owned(),
+        (0, None) => "Everything in doubt is put off until later.".to_owned(),
         (number, next) => format!(
             "{}{} may or may not have happened. Look at the destination, then say what you found.",
             if next.is_some() { "More than " } else { "" },
@@ -43,10 +54,12 @@ pub(super) async fn page(visit: Visit) -> Answered {
         ),
     };
     let body = match found.items.is_empty() {
+        true if !snoozed.items.is_empty() => Markup::default(),
         true => Markup::text("An effect is in doubt where its answer was lost and nothing tells whether it happened. Its run stops until an operator has looked.").within("p", "empty"),
         false => groups(&visit, found.items),
     };
-    let rows = Markup::join([body].into_iter().chain(next));
+    let later = put_off(&visit, &snoozed);
+    let rows = Markup::join([body].into_iter().chain(next).chain(later));
     show(&Page {
         shell: shell.following(following),
         heading_markup: Markup::fixed("Doubts"),
@@ -54,6 +67,21 @@ pub(super) async fn page(visit: Visit) -> Answered {
         problem: None,
         body_markup: rows.within("div", "rows"),
     })
+}
+
+/// Doubts that were put off, under a heading of their own.
+fn put_off(visit: &Visit, doubts: &Found<Effect>) -> Option<Markup> {
+    if doubts.items.is_empty() {
+        return None;
+    }
+    let cards = doubts.items.iter().map(|doubt| card(visit, doubt));
+    let list = format!("<ul class=\"doubts\">{}</ul>", cards.collect::<String>());
+    let more = doubts.next.as_ref().map(|_| {
+        let more = "There are more: `semel doubt list --snoozed` lists them.";
+        Markup::text(more).within("p", "help")
+    });
+    let list = Markup::join([assembled(list)].into_iter().chain(more));
+    Some(section("snoozed", "Snoozed", &list))
 }
 
 fn groups(visit: &Visit, mut doubts: Vec<Effect>) -> Markup {

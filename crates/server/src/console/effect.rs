@@ -1,5 +1,9 @@
 //! One effect: what was sent and seen, and what an operator says about it where it is in doubt.
 
+mod attend;
+
+pub(super) use attend::{assign, note, snooze};
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
@@ -125,6 +129,7 @@ async fn show_effect(
             "Settle the doubt",
             &form.within("div", "box"),
         ));
+        body.push(attend::section(visit, &effect)?);
     }
     if !effect.acts.is_empty() {
         let table = acts_table(visit, &effect.acts);

@@ -1,6 +1,7 @@
 //! Effects: the ledger, and what pages say of each entry.
 
-use semel_api::types::{Act, Effect, Page as Found, Sent};
+use jiff::Timestamp;
+use semel_api::types::{Act, Attended, Effect, Page as Found, Sent};
 
 use super::markup::{self, Markup, Whole};
 use super::shell::{Page, Shell, keep, next_page, show};
@@ -162,7 +163,55 @@ pub(super) fn facts(visit: &Visit, effect: &Effect) -> Markup {
             "Seen",
             effect.note.as_deref().map(Markup::text).unwrap_or_default(),
         ),
+        (
+            "At the destination",
+            effect
+                .find_url
+                .as_deref()
+                .map(|url| markup::link_out("look there", url))
+                .unwrap_or_default(),
+        ),
+        ("Can be denied", deniable(visit, effect)),
+        ("Looked into by", attended(effect, |it| &it.assignee)),
+        ("Noted", attended(effect, |it| &it.note)),
+        (
+            "Snoozed until",
+            snoozed_until(effect)
+                .map(|at| visit.time(at))
+                .unwrap_or_default(),
+        ),
     ])
+}
+
+/// From when on a doubt may be settled as *did not happen*, and why not before.
+fn deniable(visit: &Visit, effect: &Effect) -> Markup {
+    let Some(deniable) = &effect.deniable else {
+        return Markup::default();
+    };
+    let opens = match deniable.from > visit.now {
+        true => "Did not happen opens",
+        false => "Did not happen is open since",
+    };
+    let why = format!(
+        "Before that, the last attempt could still arrive: a paused server may begin to send for {}, the exchange takes up to {}, and the destination may act for {} after it.",
+        deniable.lease, deniable.timeout, deniable.acts_within
+    );
+    Markup::join([
+        Markup::fixed(opens),
+        visit.time(deniable.from),
+        Markup::text(&why).within("span", "quiet-text"),
+    ])
+}
+
+/// What people said of a doubt.
+fn attended(effect: &Effect, of: impl Fn(&Attended) -> &Option<String>) -> Markup {
+    let said = effect.attended.as_ref().and_then(|it| of(it).as_deref());
+    said.map(Markup::text).unwrap_or_default()
+}
+
+/// Until when a doubt is put off.
+fn snoozed_until(effect: &Effect) -> Option<Timestamp> {
+    effect.attended.as_ref()?.snoozed_until
 }
 
 /// What was sent.

@@ -65,6 +65,18 @@ impl Markup {
     }
 }
 
+/// A link to a page elsewhere, which does not learn where it was followed. Only an address of https is one.
+pub(super) fn link_out(text: &str, href: &str) -> Markup {
+    match href.starts_with("https://") {
+        true => Markup(format!(
+            "<a href=\"{}\" rel=\"noreferrer\">{}</a>",
+            escape(href),
+            escape(text)
+        )),
+        false => Markup::text(href),
+    }
+}
+
 /// Markup that is put together by the caller, who escapes.
 pub(super) fn assembled(markup: String) -> Markup {
     Markup(markup)

@@ -3,16 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::civil::Date;
-use semel_api::types::{Effect, Sent, Source};
+use semel_api::types::{Deniable, Effect, Sent, Source};
+use semel_engine::landing::LandingWindow;
+use semel_model::effect::EffectState;
 use semel_model::event::NameEvent;
 use semel_model::request::{RequestSummary, StepRequest};
 use semel_model::{EffectId, Event, RunId};
+use semel_store::attention::{self, AttendedDoubt};
 use semel_store::effects::EffectView;
 use semel_store::journal::{self, JournalRow};
 use semel_store::runs::{self, RunView};
 
 use super::sources::source;
-use super::view;
+use super::{attend, view};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -38,7 +41,10 @@ pub(super) async fn whole(
     let lines = journal::read(app.cell().of(found.run), found.partition_date, found.run).await?;
     let journals = HashMap::from([(found.run, lines)]);
     let mut looked = Looked::read(std::slice::from_ref(found), &journals);
-    Ok(looked.show(found, run.as_ref().map(source)))
+    if found.state == EffectState::InDoubt {
+        looked.attended = attended(app, caller, std::slice::from_ref(found)).await?;
+    }
+    Ok(looked.show((app, caller), found, run.as_ref().map(source)))
 }
 
 /// Effects with the flow and the key that they come from, and with what they send as far as that costs
@@ -60,11 +66,23 @@ pub(super) async fn detailed(
     }
     let journals = journal::read_small(app.cell().every(), &wanted, JOURNAL_BYTES_MAX).await?;
     let mut looked = Looked::read(found, &journals);
+    looked.attended = attended(app, caller, found).await?;
     let items = found.iter().map(|effect| {
         let source = known.get(&effect.run).map(|run| source(run));
-        looked.show(effect, source)
+        looked.show((app, caller), effect, source)
     });
     Ok(items.collect())
+}
+
+/// What people said of those that are in doubt.
+async fn attended(
+    app: &App,
+    caller: &Caller,
+    found: &[EffectView],
+) -> Result<HashMap<EffectId, AttendedDoubt>, ApiError> {
+    let ids: Vec<EffectId> = found.iter().map(|effect| effect.id).collect();
+    let cell = app.cell().every();
+    Ok(attention::list_attended(cell, caller.namespace_id, &ids).await?)
 }
 
 /// The key that each effect of a journal is sent with: its own, or that of its step's business key.
@@ -91,9 +109,11 @@ struct Looked {
     /// The runs whose journals were read.
     runs: BTreeSet<RunId>,
     /// What the wanted effects of those runs send.
-    sent: BTreeMap<EffectId, Sent>,
+    requests: BTreeMap<EffectId, StepRequest>,
     /// The keys that those effects are sent with.
     keys: HashMap<EffectId, EffectId>,
+    /// What people said of doubts.
+    attended: HashMap<EffectId, AttendedDoubt>,
 }
 
 impl Looked {
@@ -114,23 +134,50 @@ impl Looked {
                 } = event
                     && wanted.contains(&effect)
                 {
-                    looked.sent.entry(effect).or_insert_with(|| sent(&request));
+                    looked.requests.entry(effect).or_insert(*request);
                 }
             }
         }
         looked
     }
 
-    fn show(&mut self, effect: &EffectView, source: Option<Source>) -> Effect {
+    fn show(
+        &mut self,
+        (app, caller): (&App, &Caller),
+        effect: &EffectView,
+        source: Option<Source>,
+    ) -> Effect {
+        let request = self.requests.remove(&effect.id);
+        let key_sent = self.keys.get(&effect.id).copied();
+        let look_up = request.as_ref().map(|request| {
+            let sent = (request, key_sent.unwrap_or(effect.id));
+            app.engine.look_up(caller.namespace_id, effect, sent)
+        });
+        let is_doubt = effect.state == EffectState::InDoubt;
         Effect {
             source,
-            key_sent: self.keys.get(&effect.id).copied(),
+            key_sent,
             sent: match self.runs.contains(&effect.run) {
-                true => self.sent.remove(&effect.id),
+                true => request.as_ref().map(sent),
                 false => Some(elsewhere(effect.id)),
             },
+            deniable: look_up
+                .as_ref()
+                .filter(|_| is_doubt)
+                .map(|it| deniable(&it.landing)),
+            find_url: look_up.and_then(|it| it.find_url),
+            attended: self.attended.remove(&effect.id).map(attend::view),
             ..view(effect)
         }
+    }
+}
+
+fn deniable(landing: &LandingWindow) -> Deniable {
+    Deniable {
+        from: landing.over,
+        lease: landing.lease,
+        timeout: landing.timeout,
+        acts_within: landing.acts_within,
     }
 }
 

@@ -2,9 +2,9 @@
 
 use semel_api::Code;
 use semel_api::types::{
-    AcceptAsNew, Amend, Amended, DecidedHeld, DoubtFilter, Duplicate, DuplicateFilter, Effect,
-    EffectFilter, EffectReason, EffectReopened, GroupedDoubts, HeldReason, RefusedDelivery,
-    RefusedFilter, Settle, SettleGroup, Settled,
+    AcceptAsNew, Amend, Amended, AssignDoubt, AttendedEffect, DecidedHeld, DoubtFilter, Duplicate,
+    DuplicateFilter, Effect, EffectFilter, EffectReason, EffectReopened, GroupedDoubts, HeldReason,
+    NoteDoubt, RefusedDelivery, RefusedFilter, Settle, SettleGroup, Settled, SnoozeDoubt,
 };
 use semel_model::Right::{Operate, Override, Read, Redo, Settle as MaySettle};
 
@@ -87,6 +87,33 @@ fn doubts() -> Routes {
         .takes::<SettleGroup>()
         .ok::<GroupedDoubts>()
         .fails(SETTLE)
+        .merge(attending())
+}
+
+/// The routes for doubts while they are looked into.
+fn attending() -> Routes {
+    Routes::default()
+        .post("/effects/{effect}/assign", MaySettle, effects::assign)
+        .op("assign_doubt", "Say who looks into a doubt.")
+        .keyed()
+        .takes::<AssignDoubt>()
+        .ok::<AttendedEffect>()
+        .fails(ATTEND)
+        .post("/effects/{effect}/note", MaySettle, effects::note)
+        .op("note_doubt", "Note what was found about a doubt so far.")
+        .keyed()
+        .takes::<NoteDoubt>()
+        .ok::<AttendedEffect>()
+        .fails(ATTEND)
+        .post("/effects/{effect}/snooze", MaySettle, effects::snooze)
+        .op(
+            "snooze_doubt",
+            "Put a doubt off: it is listed last until then.",
+        )
+        .keyed()
+        .takes::<SnoozeDoubt>()
+        .ok::<AttendedEffect>()
+        .fails(ATTEND)
 }
 
 /// The routes for deliveries that started no run.
@@ -142,6 +169,9 @@ const SETTLE: &[Code] = &[
     Code::RunBusy,
     Code::JournalInconsistent,
 ];
+
+/// Why nothing is said of a doubt.
+const ATTEND: &[Code] = &[Code::EffectNotFound, Code::NotInDoubt, Code::BodyInvalid];
 
 /// Why an effect is not undone or performed again.
 const REOPEN: &[Code] = &[

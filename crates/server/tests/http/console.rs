@@ -2,6 +2,7 @@
 
 mod accessible;
 mod acts;
+mod attending;
 mod browser;
 mod doubts;
 mod events;
@@ -12,8 +13,8 @@ mod look;
 mod oidc;
 mod operating;
 mod pages;
-mod searches;
 mod rules;
+mod searches;
 mod signing_in;
 mod stage;
 

@@ -9,18 +9,35 @@ use crate::cell::{EveryCell, ReadError};
 use crate::listed::{Listed, OLDEST, Position};
 
 /// The page first: only its effects are looked up, whatever is estimated.
-pub(super) const DOUBTS: &str = "
+macro_rules! doubts {
+    ($condition:literal) => {
+        concat!(
+            "
     WITH page AS MATERIALIZED (
         SELECT a.partition_date, a.subject_id, a.since
           FROM attention a
-         WHERE a.kind = 'doubt' AND a.namespace_id = $1 AND (a.since, a.subject_id) > ($2, $3)
+         WHERE a.kind = 'doubt' AND a.namespace_id = $1 AND (a.since, a.subject_id) > ($2, $3)",
+            $condition,
+            "
          ORDER BY a.since, a.subject_id
          LIMIT $4)
     SELECT e.id, e.run_id, e.step, e.kind, e.guard::text, e.state::text, e.attempt, e.intended_at,
            e.settled_at, e.external_id, e.note, e.partition_date
       FROM page a
       JOIN effects e ON e.partition_date = a.partition_date AND e.id = a.subject_id
-     ORDER BY a.since, a.subject_id";
+     ORDER BY a.since, a.subject_id"
+        )
+    };
+}
+
+pub(super) const DOUBTS: &str = doubts!("");
+
+/// Those that nobody put off. The others are few: an operator puts each off by hand.
+pub(super) const AWAKE: &str =
+    doubts!(" AND coalesce(a.snoozed_until, '-infinity') <= (SELECT moment())");
+
+/// Those that are put off until later.
+pub(super) const SNOOZED: &str = doubts!(" AND a.snoozed_until > (SELECT moment())");
 
 macro_rules! of_step {
     ($condition:literal) => {
@@ -55,6 +72,18 @@ pub(super) const RELEASES: &str = "
      WHERE a.kind = 'doubt' AND a.step = $3
        AND a.flow_id = (SELECT f.id FROM flows f WHERE f.namespace_id = $1 AND f.name = $2)";
 
+/// Which doubts are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Snoozing {
+    /// All.
+    #[default]
+    Either,
+    /// Those that are not put off.
+    Awake,
+    /// Those that are put off until later.
+    Snoozed,
+}
+
 /// Lists what is in doubt, oldest first: from the beginning, or behind the last one of a page.
 pub async fn list_doubts(
     cell: EveryCell<'_>,
@@ -62,11 +91,27 @@ pub async fn list_doubts(
     after: Option<Position>,
     limit: u16,
 ) -> Result<Listed<EffectView>, ReadError> {
+    list_doubts_by(cell, namespace_id, Snoozing::Either, after, limit).await
+}
+
+/// As [`list_doubts`], of those that are put off or are not.
+pub async fn list_doubts_by(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    snoozing: Snoozing,
+    after: Option<Position>,
+    limit: u16,
+) -> Result<Listed<EffectView>, ReadError> {
+    let text = match snoozing {
+        Snoozing::Either => DOUBTS,
+        Snoozing::Awake => AWAKE,
+        Snoozing::Snoozed => SNOOZED,
+    };
     let (at, id) = after.unwrap_or(OLDEST);
     let most = i64::from(limit);
     let client = cell.reader().await?;
     let rows = client
-        .query(DOUBTS, &[&namespace_id, &at, &id, &most])
+        .query(text, &[&namespace_id, &at, &id, &most])
         .await?;
     Ok(Listed::read(&rows, limit, read_view, position))
 }
