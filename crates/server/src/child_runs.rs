@@ -8,10 +8,8 @@ use semel_store::child_runs::{self, ChildRunView};
 use crate::answer::{Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::error::ApiError;
-use crate::payloads;
 use crate::query::{Named, Params, page_size};
-use crate::runs;
+use crate::{cursor, payloads, runs};
 
 /// `GET /v1/runs/{run}/child-runs`.
 pub(crate) async fn list(
@@ -22,10 +20,7 @@ pub(crate) async fn list(
 ) -> Answered {
     let run = runs::get(&app, &caller, run.read(Code::RunNotFound)?).await?;
     let limit = page_size(filter.limit);
-    let after = match filter.cursor.as_deref().map(read_cursor) {
-        Some(after) => Some(after?),
-        None => None,
-    };
+    let after = cursor::read_child(filter.cursor.as_deref())?;
     let wanted = child_runs::ChildRunFilter {
         step: filter.step.as_deref(),
         state: filter.state.map(ChildRunState::as_str),
@@ -35,23 +30,10 @@ pub(crate) async fn list(
     let more = found.len() == usize::from(limit);
     let next = found.last().filter(|_| more);
     let page = Page {
-        next: next.map(|last| format!("{}:{}", last.index, last.step)),
+        next: next.map(cursor::write_child),
         items: found.iter().filter_map(view).collect(),
     };
     payloads::ok(&caller, page)
-}
-
-fn read_cursor(text: &str) -> Result<(String, i32), ApiError> {
-    let read = text.split_once(':').and_then(|(index, step)| {
-        let index = index.parse().ok()?;
-        Some((step.to_owned(), index))
-    });
-    read.ok_or_else(|| {
-        ApiError::new(
-            Code::QueryInvalid,
-            "`cursor` is not one that this server gave",
-        )
-    })
 }
 
 pub(crate) fn view(child: &ChildRunView) -> Option<ChildRun> {

@@ -122,6 +122,16 @@ fn reading() -> Routes {
             page,
             duplicates::of_run,
         )
+        .get(
+            "/console/{namespace}/runs/{run}/items",
+            page,
+            run::items::page,
+        )
+        .get(
+            "/console/{namespace}/runs/{run}/replay",
+            page,
+            run::replay::page,
+        )
         .get("/console/{namespace}/searches", page, searches::page)
         .get("/console/{namespace}/keys", page, key::page)
         .get("/console/{namespace}/doubts", page, doubts::page)
@@ -238,6 +248,11 @@ fn acting() -> Routes {
         )
         .post("/console/{namespace}/runs/{run}/cancel", form, run::cancel)
         .post("/console/{namespace}/runs/{run}/resume", form, run::resume)
+        .post(
+            "/console/{namespace}/runs/{run}/replay",
+            form,
+            run::replay::carry_out,
+        )
         .post(held, form, duplicates::decide)
         .post(settle, form, effect::settle)
         .post(&attend("assign"), form, effect::assign)

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use semel_api::Code;
+use semel_store::child_runs::ChildRunView;
 use semel_store::duplicates::DuplicatePosition;
 use semel_store::listed::Position;
 use uuid::Uuid;
@@ -45,6 +46,23 @@ fn decode(text: &str) -> Option<Position> {
 fn read_time(microsecond: i64) -> Option<Timestamp> {
     let at = Timestamp::from_microsecond(microsecond).ok()?;
     (at >= Timestamp::UNIX_EPOCH).then_some(at)
+}
+
+/// Writes down the last child run of a page.
+pub(crate) fn write_child(last: &ChildRunView) -> String {
+    format!("{}:{}", last.index, last.step)
+}
+
+/// Reads the step and the place of the child run that a page ended with; nothing for the first page.
+pub(crate) fn read_child(text: Option<&str>) -> Result<Option<(String, i32)>, ApiError> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let read = text.split_once(':').and_then(|(index, step)| {
+        let index = index.parse().ok()?;
+        Some((step.to_owned(), index))
+    });
+    read.map(Some).ok_or_else(odd)
 }
 
 /// Writes down the last duplicate of a page.

@@ -65,6 +65,7 @@ pub(crate) async fn list(
     let limit = page_size(filter.limit);
     let wanted = runs::RunFilter {
         flow: Some(flow.to_string()),
+        release: None,
         state: None,
         before: cursor::read(filter.cursor.as_deref())?,
     };

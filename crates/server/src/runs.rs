@@ -3,16 +3,18 @@
 mod behind_key;
 mod detail;
 mod erase;
+mod listing;
 
 pub(crate) use detail::show;
 pub(crate) use erase::erase;
+pub(crate) use listing::list;
 
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
-use semel_api::types::{Cancel, Cancelled, Page, Resume, Resumed, Run, RunFilter, RunStatus};
+use semel_api::types::{Cancel, Cancelled, Resume, Resumed, Run, RunStatus};
 use semel_engine::{CancelError, ResumeError, Wish};
 use semel_model::{ClaimId, FlowName, Key, RunId, Span};
 use semel_store::runs::{self, RunView};
@@ -25,69 +27,11 @@ use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
-use crate::query::{Named, Params, page_size, patience, read_key};
-use crate::{cursor, payloads};
+use crate::payloads;
+use crate::query::{Named, Params, patience};
 
 /// How many runs of one key a search looks for, where the key expired in between.
 const INCARNATIONS_MAX: u32 = 8;
-
-/// How many pages of runs one request reads to find runs of a rare state.
-const READS_MAX: usize = 2;
-
-/// `GET /v1/runs`.
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    Params(filter): Params<RunFilter>,
-) -> Answered {
-    match &filter.key {
-        Some(key) => {
-            let key = read_key(key.as_bytes())?;
-            let mut found = find_by_key(&app, &caller, filter.flow.as_ref(), &key).await?;
-            found.retain(|run| stands(run, filter.state));
-            let items = found.iter().map(view).collect();
-            payloads::ok(&caller, Page { items, next: None })
-        }
-        None => payloads::ok(&caller, page(&app, &caller, &filter).await?),
-    }
-}
-
-/// Reads on until the page is full: *running* and the like are known only after the read.
-async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run>, ApiError> {
-    let limit = page_size(filter.limit);
-    let mut wanted = runs::RunFilter {
-        flow: filter.flow.as_ref().map(ToString::to_string),
-        state: filter.state.map(RunStatus::state),
-        before: cursor::read(filter.cursor.as_deref())?,
-    };
-    let mut items = Vec::new();
-    for _ in 0..READS_MAX {
-        let found = runs::list(app.cell().every(), caller.namespace_id, &wanted, limit).await?;
-        for run in found.items.iter().filter(|run| stands(run, filter.state)) {
-            items.push(view(run));
-            if items.len() == usize::from(limit) {
-                let next = Some(cursor::write(run.accepted_at, run.id.as_uuid()));
-                return Ok(Page { items, next });
-            }
-        }
-        wanted.before = found.next;
-        if found.next.is_none() {
-            break;
-        }
-    }
-    Ok(Page {
-        items,
-        next: wanted.before.map(cursor::write_position),
-    })
-}
-
-fn stands(run: &RunView, wanted: Option<RunStatus>) -> bool {
-    match wanted {
-        None => true,
-        Some(RunStatus::Active) => run.state == semel_model::run::RunState::Active,
-        Some(status) => run.state_word() == status.as_str(),
-    }
-}
 
 /// The newest runs of a key, in one flow or in all, newest first. The ids of its claims are derived
 /// from the key, and a claim knows how many runs it has made.

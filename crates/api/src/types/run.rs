@@ -206,6 +206,25 @@ pub struct RunFilter {
     /// Only those of this key, in any flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// Only those on the release of this number, with `flow`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<i32>,
+    /// Only those that were accepted at this time or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Only those that were accepted before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Only those whose fault has this code: of failed runs, where `state` names no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Only the items and branches of this run that have begun, in their order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::RunId>)]
+    pub parent: Option<RunId>,
+    /// Only those with an effect that the destination knows by this identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_id: Option<String>,
     /// The most runs of one page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u16>,

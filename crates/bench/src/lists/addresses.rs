@@ -54,6 +54,15 @@ const WAYS: [(&str, &[&str]); 22] = [
             "?flow=orders&state=in_doubt",
             "?flow=charging&state=in_doubt",
             "?flow=none",
+            "?flow=orders&release=1",
+            "?flow=seldom&release=1&state=failed",
+            "?since={since}",
+            "?until={since}",
+            "?state=failed&since={since}",
+            "?error=none",
+            "?parent={batch}",
+            "?external_id={external}",
+            "?external_id=none",
             "?key={key}",
             "?key=none",
         ],
@@ -169,7 +178,7 @@ const WAYS: [(&str, &[&str]); 22] = [
 ];
 
 /// The pages of the console, behind `/console/{namespace}`.
-pub(super) const PAGES: [&str; 53] = [
+pub(super) const PAGES: [&str; 58] = [
     "/",
     "/runs",
     "/runs?q=state%3Afailed",
@@ -183,6 +192,11 @@ pub(super) const PAGES: [&str; 53] = [
     "/runs/{batch}",
     "/runs/{asking}",
     "/runs/{run}/duplicates",
+    "/runs/{batch}/items?state=failed",
+    "/runs/{batch}/items",
+    "/runs/{run}/replay",
+    "/runs?q=flow%3Aorders%20release%3A1%20since%3A{since}",
+    "/runs?q=error%3Ahttp-status",
     "/searches",
     "/keys?key={key}",
     "/keys?key=none",

@@ -1,5 +1,7 @@
 //! One run: a sentence, its timeline, effects, waits, input and result, and its journal.
 
+pub(super) mod items;
+pub(super) mod replay;
 mod sentence;
 
 use axum::http::StatusCode;
@@ -78,19 +80,25 @@ async fn show_run(
     let run = &detail.run;
     let command = format!("semel run show {}", run.id);
     let title = format!("{} · {}", run.key, run.flow);
+    let items = items::beside(visit, &detail).await?;
     show_as(
         status,
         &Page {
             shell: Shell::new(visit, "/runs", &title, &json, &command).following(following),
             heading_markup: markup::code(&run.key),
             lead_markup: sentence::sentence(visit, &detail),
-            body_markup: body(visit, &detail, (reason, problem.is_some()))?,
+            body_markup: body(visit, &detail, items, (reason, problem.is_some()))?,
             problem,
         },
     )
 }
 
-fn body(visit: &Visit, detail: &RunDetail, typed: (&str, bool)) -> Result<Markup, ApiError> {
+fn body(
+    visit: &Visit,
+    detail: &RunDetail,
+    items: Markup,
+    typed: (&str, bool),
+) -> Result<Markup, ApiError> {
     let whole = visit.whole();
     let mut parts = vec![facts(visit, &detail.run)];
     let first = timeline::first_row(visit.parameter("rows"));
@@ -106,7 +114,7 @@ fn body(visit: &Visit, detail: &RunDetail, typed: (&str, bool)) -> Result<Markup
         parts.push(acts::section(
             "items",
             "Items and branches",
-            &child_runs(detail),
+            &Markup::join([child_runs(detail), items]),
         ));
     }
     if !detail.waits.is_empty() {
@@ -117,7 +125,7 @@ fn body(visit: &Visit, detail: &RunDetail, typed: (&str, bool)) -> Result<Markup
         "Input and result",
         &values(visit, detail, &whole),
     ));
-    let offers = offers(visit, &detail.run, typed)?;
+    let offers = offers(visit, detail, typed)?;
     if !offers.is_empty() {
         parts.push(acts::section("acts", "Acts", &offers));
     }
@@ -243,7 +251,12 @@ fn values(visit: &Visit, detail: &RunDetail, whole: &Whole) -> Markup {
     Markup::join(parts)
 }
 
-fn offers(visit: &Visit, run: &Run, (reason, refused): (&str, bool)) -> Result<Markup, ApiError> {
+fn offers(
+    visit: &Visit,
+    detail: &RunDetail,
+    (reason, refused): (&str, bool),
+) -> Result<Markup, ApiError> {
+    let run = &detail.run;
     let mut offers = Vec::new();
     let act = |verb: &str| visit.page(&format!("/runs/{}/{verb}", run.id));
     let resumable = [
@@ -289,6 +302,7 @@ fn offers(visit: &Visit, run: &Run, (reason, refused): (&str, bool)) -> Result<M
         )?;
         offers.push(acts::folded("Cancel", refused, &form));
     }
+    offers.extend(replay::link(visit, detail));
     match offers.is_empty() {
         true => Ok(Markup::default()),
         false => Ok(Markup::join(offers).within("div", "acts")),

@@ -1,8 +1,11 @@
 //! Runs: found by key, state and flow, newest first.
 
 use axum::response::{IntoResponse, Redirect};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use semel_api::types::{Page, Run, RunStatus};
-use semel_model::{EffectId, RunId, WaitId};
+use semel_model::{EffectId, RunId, Span, WaitId};
 
 use super::markup::{self, Markup};
 use super::shell::{Page as Document, Shell, keep, next_page, show};
@@ -26,28 +29,61 @@ const PRESETS: &[(&str, &str)] = &[
 /// What was typed into the search box.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Search {
-    flow: String,
-    state: String,
+    /// What narrows the list, by the name of the API's parameter.
+    narrowed: Vec<(&'static str, String)>,
     key: String,
 }
 
-/// Reads what was typed: `flow:` and `state:` narrow, everything else is a key.
-fn read(text: &str) -> Search {
+/// What narrows the list: as it is typed, and as the API names it.
+const QUALIFIERS: &[(&str, &str)] = &[
+    ("flow:", "flow"),
+    ("state:", "state"),
+    ("release:", "release"),
+    ("since:", "since"),
+    ("until:", "until"),
+    ("error:", "error"),
+    ("parent:", "parent"),
+    ("external:", "external_id"),
+];
+
+/// Reads what was typed: qualifiers such as `flow:` narrow, everything else is a key.
+fn read(text: &str, now: Timestamp) -> Search {
     let mut search = Search::default();
     let mut key = Vec::new();
     for word in text.split_whitespace() {
-        if let Some(flow) = word.strip_prefix("flow:") {
-            search.flow = flow.to_owned();
-        } else if let Some(state) = word.strip_prefix("state:") {
-            search.state = state.to_owned();
-        } else if let Some(word) = word.strip_prefix("key:") {
-            key.push(word);
-        } else {
-            key.push(word);
+        let mut qualifiers = QUALIFIERS.iter();
+        let found = qualifiers.find_map(|(typed, name)| Some((*name, word.strip_prefix(typed)?)));
+        match found {
+            Some((name, value)) => {
+                search.narrowed.retain(|(known, _)| *known != name);
+                search.narrowed.push((name, spelled(name, value, now)));
+            }
+            None => key.push(word.strip_prefix("key:").unwrap_or(word)),
         }
     }
     search.key = key.join(" ");
     search
+}
+
+/// A value as the API takes it. What it does not take is passed on as it is, and answered with what to do.
+fn spelled(name: &str, value: &str, now: Timestamp) -> String {
+    match name {
+        "release" => value.strip_prefix('r').unwrap_or(value).to_owned(),
+        "since" | "until" => time(value, now).map_or_else(|| value.to_owned(), |at| at.to_string()),
+        _ => value.to_owned(),
+    }
+}
+
+/// A time: whole, a day in UTC, or how long ago.
+fn time(text: &str, now: Timestamp) -> Option<Timestamp> {
+    if let Ok(at) = text.parse() {
+        return Some(at);
+    }
+    if let Ok(day) = text.parse::<Date>() {
+        return Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp());
+    }
+    let ago: Span = text.parse().ok()?;
+    now.checked_sub(ago.to_duration()).ok()
 }
 
 /// The page that an identity leads to.
@@ -68,26 +104,20 @@ pub(super) async fn page(visit: Visit) -> Answered {
     if let Some(page) = jump(typed) {
         return Ok(Redirect::to(&visit.page(&page)).into_response());
     }
-    let search = read(typed);
-    if !search.key.is_empty() && search.flow.is_empty() && search.state.is_empty() {
+    let search = read(typed, visit.now);
+    if !search.key.is_empty() && search.narrowed.is_empty() {
         let story = words::address(&visit.page("/keys"), &[("key", &search.key)]);
         return Ok(Redirect::to(&story).into_response());
     }
     let cursor = visit.parameter("cursor");
-    let asked = [
-        ("flow", search.flow.as_str()),
-        ("state", &search.state),
-        ("key", &search.key),
-        ("limit", PAGE),
-        ("cursor", cursor),
-    ];
+    let asked = search.parameters(cursor);
     let json = words::address("/v1/runs", &asked);
     // Older runs are a page of their own, which new ones do not change.
     let following = match cursor {
         "" => visit.follow(Topic::Runs).await,
         _ => None,
     };
-    let command = command(&search, cursor);
+    let command = command(&asked);
     let mut shell = Shell::new(&visit, "/runs", "Runs", &json, &command);
     shell.search_for(typed);
     let found: Page<Run> = match visit.get(&json).await {
@@ -113,17 +143,27 @@ pub(super) async fn page(visit: Visit) -> Answered {
     })
 }
 
-fn command(search: &Search, cursor: &str) -> String {
+impl Search {
+    /// The parameters of the API's route.
+    fn parameters<'a>(&'a self, cursor: &'a str) -> Vec<(&'a str, &'a str)> {
+        let narrowed = self.narrowed.iter();
+        let mut asked: Vec<(&str, &str)> = narrowed
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        asked.extend([
+            ("key", self.key.as_str()),
+            ("limit", PAGE),
+            ("cursor", cursor),
+        ]);
+        asked
+    }
+}
+
+fn command(asked: &[(&str, &str)]) -> String {
     let mut command = "semel run list".to_owned();
-    let options = [
-        ("--flow", search.flow.as_str()),
-        ("--state", &search.state),
-        ("--key", &search.key),
-        ("--limit", PAGE),
-        ("--cursor", cursor),
-    ];
-    for (option, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&format!(" {option} {}", words::shell_word(value)));
+    for (name, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
+        let option = name.replace('_', "-");
+        command.push_str(&format!(" --{option} {}", words::shell_word(value)));
     }
     command
 }
@@ -148,7 +188,7 @@ fn nothing(found: &Page<Run>, typed: &str) -> Markup {
             "There is no run yet. `semel run start FLOW` starts one, and so does a delivery to a flow's hook."
         }
         (None, _) => {
-            "There is no such run. A key has to be whole; flow: and state: narrow the list."
+            "There is no such run. A key has to be whole; flow: state: release: since: until: error: parent: and external: narrow the list."
         }
     };
     Markup::text(words).within("p", "empty")
@@ -207,16 +247,23 @@ mod tests {
 
     #[test]
     fn a_bare_word_is_a_key_and_qualifiers_narrow() {
-        let search = read("flow:orders o-1 state:failed");
-
-        assert_eq!(
-            search,
-            Search {
-                flow: "orders".to_owned(),
-                state: "failed".to_owned(),
-                key: "o-1".to_owned(),
-            }
+        let now = Timestamp::UNIX_EPOCH + std::time::Duration::from_secs(7_200);
+        let search = read(
+            "flow:orders o-1 release:r4 since:1h until:2026-11-18 state:x state:failed",
+            now,
         );
+
+        let narrowed = [
+            ("flow", "orders"),
+            ("release", "4"),
+            ("since", "1970-01-01T01:00:00Z"),
+            ("until", "2026-11-18T00:00:00Z"),
+            ("state", "failed"),
+        ];
+        let narrowed = narrowed.map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(search.narrowed, narrowed);
+        assert_eq!(search.key, "o-1");
+        assert_eq!(spelled("since", "then", now), "then");
         let zeros = "0".repeat(32);
         assert!(jump(&format!("run_{zeros}")).is_some());
         assert!(jump(&format!("eff_{zeros}")).is_some());

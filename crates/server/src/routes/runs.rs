@@ -17,7 +17,7 @@ pub(super) fn routes() -> Routes {
         .op("list_runs", "List runs, newest first.")
         .query::<RunFilter>()
         .page::<Run>()
-        .fails(&[Code::KeyInvalid])
+        .fails(&[Code::KeyInvalid, Code::RunNotFound])
         .get("/runs/{run}", Read, runs::show)
         .op("get_run", "Show a run with all that happened to it.")
         .ok::<RunDetail>()

@@ -13,6 +13,7 @@ mod look;
 mod oidc;
 mod operating;
 mod pages;
+mod replaying;
 mod rules;
 mod searches;
 mod signing_in;

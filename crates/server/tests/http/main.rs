@@ -40,6 +40,7 @@ mod replays;
 mod resources;
 mod respond;
 mod rights;
+mod run_lists;
 mod secret_hosts;
 mod secrets;
 mod signing;

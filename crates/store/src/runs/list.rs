@@ -153,9 +153,37 @@ const SEARCH_OF_FLOW: &str = searched!(
     "$4"
 );
 
+const OF_RELEASE: &str = listed!(
+    "
+        SELECT r.id, r.accepted_at
+          FROM runs r
+         WHERE r.release_id = (SELECT l.id
+                                 FROM flows f
+                                 JOIN releases l ON l.flow_id = f.id
+                                WHERE f.namespace_id = $1 AND f.name = $5 AND l.number = $6)
+           AND r.parent_id IS NULL AND (r.accepted_at, r.id) < ($2, $3)"
+);
+
+const SEARCH_OF_RELEASE: &str = searched!(
+    "
+        SELECT r.id, r.accepted_at AS at, r.state
+          FROM runs r
+         WHERE r.release_id = (SELECT l.id
+                                 FROM flows f
+                                 JOIN releases l ON l.flow_id = f.id
+                                WHERE f.namespace_id = $1 AND f.name = $7 AND l.number = $8)
+           AND r.parent_id IS NULL AND (r.accepted_at, r.id) < ($2, $3)
+         ORDER BY r.accepted_at DESC, r.id DESC
+         LIMIT $6",
+    passing!(),
+    "$4"
+);
+
 pub(crate) const STATEMENTS: &[&str] = &[
     ALL,
     OF_FLOW,
+    OF_RELEASE,
+    SEARCH_OF_RELEASE,
     STOPPED,
     STOPPED_OF_FLOW,
     SEARCH,
@@ -173,6 +201,8 @@ const SEARCH_OF_RELEASE_MAX: i64 = 500;
 pub struct RunFilter {
     /// Only of this flow.
     pub flow: Option<String>,
+    /// Only on the release of this number, with `flow`.
+    pub release: Option<i32>,
     /// Only in this state.
     pub state: Option<RunState>,
     /// Only behind this position, for the next page.
@@ -190,6 +220,8 @@ pub async fn list(
     let most = i64::from(limit);
     let (kind, state) = match filter.state {
         None => (None, ""),
+        // What waits for a person knows its flow, and not its release.
+        Some(state) if filter.release.is_some() => (None, state.as_str()),
         Some(state) => (kind_of(state), state.as_str()),
     };
     let search = match (&kind, &filter.flow) {
@@ -198,20 +230,25 @@ pub async fn list(
         (None, None) => SEARCH_MAX,
     };
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &at, &id, &most];
+    let of_release = filter.flow.as_ref().and(filter.release.as_ref());
     let text = match (&kind, filter.state, &filter.flow) {
         (_, None, None) => ALL,
-        (_, None, Some(_)) => OF_FLOW,
+        (_, None, Some(_)) => of_release.map_or(OF_FLOW, |_| OF_RELEASE),
         (Some(kind), Some(_), flow) => {
             values.extend([&state as &(dyn ToSql + Sync), &search, kind]);
             flow.as_ref().map_or(STOPPED, |_| STOPPED_OF_FLOW)
         }
         (None, Some(_), flow) => {
             values.extend([&state as &(dyn ToSql + Sync), &search]);
-            flow.as_ref().map_or(SEARCH, |_| SEARCH_OF_FLOW)
+            let of_flow = of_release.map_or(SEARCH_OF_FLOW, |_| SEARCH_OF_RELEASE);
+            flow.as_ref().map_or(SEARCH, |_| of_flow)
         }
     };
     if let Some(flow) = &filter.flow {
         values.push(flow);
+    }
+    if let Some(number) = of_release {
+        values.push(number);
     }
     let client = cell.reader().await?;
     let statement = client.prepare_cached(text).await?;

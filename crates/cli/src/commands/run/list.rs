@@ -1,7 +1,8 @@
 //! `semel run list`.
 
+use jiff::Timestamp;
 use semel_api::types::{RunFilter, RunStatus};
-use semel_model::FlowName;
+use semel_model::{FlowName, RunId};
 
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
@@ -14,6 +15,7 @@ use crate::views;
   semel run list --flow greet --limit 5
   semel run list --state failed
   semel run list --needs-review
+  semel run list --flow orders --release r4 --error http-status --since 2026-11-17T00:00:00Z
   semel run list --key order-42")]
 pub(crate) struct Arguments {
     /// Only those of this flow.
@@ -31,12 +33,37 @@ pub(crate) struct Arguments {
     /// Only those of this key.
     #[arg(long)]
     key: Option<String>,
+    /// Only those on this release, a number such as r4, with --flow.
+    #[arg(long, value_name = "RELEASE", requires = "flow", value_parser = release_number)]
+    release: Option<i32>,
+    /// Only those accepted at this time or later, e.g. 2026-11-17T00:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    since: Option<Timestamp>,
+    /// Only those accepted before this time.
+    #[arg(long, value_name = "TIME")]
+    until: Option<Timestamp>,
+    /// Only those that failed with this error code.
+    #[arg(long, value_name = "CODE")]
+    error: Option<String>,
+    /// Only the items and branches of this run.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["key", "external_id"])]
+    parent: Option<RunId>,
+    /// Only those with an effect that the destination knows by this identifier.
+    #[arg(long, value_name = "ID", conflicts_with = "key")]
+    external_id: Option<String>,
     /// The most runs to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
     /// The cursor of the previous page.
     #[arg(long)]
     cursor: Option<String>,
+}
+
+/// Reads a release's number, such as r4.
+fn release_number(text: &str) -> Result<i32, String> {
+    let number = text.strip_prefix('r').unwrap_or(text).parse();
+    let number = number.ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected a release's number such as r4".to_owned())
 }
 
 impl Arguments {
@@ -54,6 +81,12 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         flow: arguments.flow.clone(),
         state: arguments.status(),
         key: arguments.key.clone(),
+        release: arguments.release,
+        since: arguments.since,
+        until: arguments.until,
+        error: arguments.error.clone(),
+        parent: arguments.parent,
+        external_id: arguments.external_id.clone(),
         limit: Some(arguments.limit),
         cursor: arguments.cursor.clone(),
     };

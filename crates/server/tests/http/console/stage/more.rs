@@ -4,12 +4,13 @@
 use anyhow::{Context, Result};
 use semel_api::types::{
     AskRehearsal, AskRunJob, PlanReplay, PutConnection, PutSubscription, RunJobVerb, SetAlerts,
-    SetSecret, TaskFilter,
+    SetSecret, StartRun, TaskFilter,
 };
-use semel_model::{Label, SecretText, Span};
+use semel_model::{Label, RunId, SecretText, Span};
 use serde_json::json;
 
 use super::{HOSTILE, Stage, begin};
+use crate::run_lists::BATCH;
 use crate::world::{PATIENCE_SECS, World, soon};
 
 /// A flow with something of everything that a graph has, in its first release and in its second.
@@ -94,6 +95,10 @@ impl Stage {
         let event = events.first().context("an event")?;
         pages.push(format!("/console/main/events/{}", event.id));
         pages.extend(self.act_on_many().await?);
+        let batch = self.go_through_a_list().await?;
+        for page in ["", "/items?state=failed", "/items", "/replay"] {
+            pages.push(format!("/console/main/runs/{batch}{page}"));
+        }
         Ok(pages)
     }
 
@@ -140,6 +145,21 @@ impl Stage {
         })
         .await?;
         Ok(())
+    }
+
+    /// A run whose items all failed.
+    async fn go_through_a_list(&self) -> Result<RunId> {
+        let world = &self.world;
+        let flow = world.publish("batch", BATCH).await?;
+        let line = |id: &str| json!({ "id": id, "bad": true });
+        let start = StartRun {
+            key: Some("b-1".to_owned()),
+            input: json!({ "lines": [line("x"), line(HOSTILE)] }),
+            ..StartRun::default()
+        };
+        let patience = Some(Span::from_secs(PATIENCE_SECS));
+        let started = world.client.start_run(&flow, &start, patience).await?;
+        Ok(started.body.run)
     }
 
     /// A job that cancels runs, and a plan that replays some.

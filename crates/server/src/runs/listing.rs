@@ -1,0 +1,215 @@
+//! Lists of runs: by state, flow, release and time, by the error that they failed with, by key, by parent, and
+//! by the identity that a destination gave.
+//!
+//! Each way to ask is carried by an index. What is known only after the read, such as the error, is looked for
+//! in a bounded number of runs; where that ends, the page says how to go on.
+
+use std::collections::HashMap;
+
+use axum::extract::State;
+use semel_api::Code;
+use semel_api::types::{Page, Run, RunFilter, RunStatus};
+use semel_model::RunId;
+use semel_model::run::RunState;
+use semel_store::listed::Position;
+use semel_store::runs::{self, RunView};
+use semel_store::{child_runs, effects};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{find_by_key, get, view};
+use crate::answer::{Answered, read_json};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::query::{Params, page_size, read_key};
+use crate::{cursor, payloads};
+
+/// How many pages of runs one request reads to find runs of a rare state.
+const READS_MAX: usize = 2;
+
+/// How many failed runs one read looks at for an error.
+const LOOKED_AT: u16 = 200;
+
+/// `GET /v1/runs`.
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(filter): Params<RunFilter>,
+) -> Answered {
+    let invalid = |detail: &str| Err(ApiError::new(Code::QueryInvalid, detail));
+    if filter.release.is_some() && filter.flow.is_none() {
+        return invalid("`release` is a number of a flow's release: say `flow` as well");
+    }
+    let page = match (&filter.key, filter.parent, &filter.external_id) {
+        (None, None, None) => page(&app, &caller, &filter).await?,
+        (Some(key), None, None) => of_key(&app, &caller, key, &filter).await?,
+        (None, Some(parent), None) => of_parent(&app, &caller, parent, &filter).await?,
+        (None, None, Some(id)) => of_external_id(&app, &caller, id, &filter).await?,
+        (_, _, _) => {
+            return invalid("runs are asked for by `key`, by `parent` or by `external_id`");
+        }
+    };
+    payloads::ok(&caller, page)
+}
+
+/// Reads on until the page is full: *running* and the like, and the error, are known only after the read.
+async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run>, ApiError> {
+    let limit = page_size(filter.limit);
+    // Only what has failed has an error that is looked for by default.
+    let state = match (filter.state, &filter.error) {
+        (None, Some(_)) => Some(RunState::Failed),
+        (state, _) => state.map(RunStatus::state),
+    };
+    let read = match &filter.error {
+        Some(_) => limit.max(LOOKED_AT),
+        None => limit,
+    };
+    let mut wanted = runs::RunFilter {
+        flow: filter.flow.as_ref().map(ToString::to_string),
+        release: filter.release,
+        state,
+        before: begin(filter)?,
+    };
+    let mut items = Vec::new();
+    for _ in 0..READS_MAX {
+        let found = runs::list(app.cell().every(), caller.namespace_id, &wanted, read).await?;
+        for run in &found.items {
+            if is_before(filter, run.accepted_at) {
+                return Ok(Page { items, next: None });
+            }
+            if !fits(run, filter) {
+                continue;
+            }
+            items.push(view(run));
+            if items.len() == usize::from(limit) {
+                let next = Some(cursor::write(run.accepted_at, run.id.as_uuid()));
+                return Ok(Page { items, next });
+            }
+        }
+        wanted.before = found.next.filter(|(at, _)| !is_before(filter, *at));
+        if wanted.before.is_none() {
+            break;
+        }
+    }
+    Ok(Page {
+        items,
+        next: wanted.before.map(cursor::write_position),
+    })
+}
+
+/// Where a list begins: behind the page before, and before `until`.
+fn begin(filter: &RunFilter) -> Result<Option<Position>, ApiError> {
+    let cursor = cursor::read(filter.cursor.as_deref())?;
+    let until = filter.until.map(|until| (until, Uuid::nil()));
+    Ok(match (cursor, until) {
+        (Some(cursor), Some(until)) => Some(cursor.min(until)),
+        (cursor, until) => cursor.or(until),
+    })
+}
+
+/// Whether a time lies before all that is asked for.
+fn is_before(filter: &RunFilter, at: jiff::Timestamp) -> bool {
+    filter.since.is_some_and(|since| at < since)
+}
+
+/// Whether a run is one of those that are asked for.
+fn fits(run: &RunView, filter: &RunFilter) -> bool {
+    let stands = match filter.state {
+        None => true,
+        Some(RunStatus::Active) => run.state == RunState::Active,
+        Some(status) => run.state_word() == status.as_str(),
+    };
+    let failed_so = filter.error.as_deref().is_none_or(|code| {
+        let fault = read_json(run.fault.as_deref());
+        fault.is_some_and(|fault: Value| fault["code"] == code)
+    });
+    let is_of_release = filter.release.is_none_or(|number| run.release == number);
+    let is_in_time = !is_before(filter, run.accepted_at)
+        && filter.until.is_none_or(|until| run.accepted_at < until);
+    let is_of_flow = filter
+        .flow
+        .as_ref()
+        .is_none_or(|flow| run.flow == flow.as_str());
+    stands && failed_so && is_of_release && is_in_time && is_of_flow
+}
+
+async fn of_key(
+    app: &App,
+    caller: &Caller,
+    key: &str,
+    filter: &RunFilter,
+) -> Result<Page<Run>, ApiError> {
+    let key = read_key(key.as_bytes())?;
+    let found = find_by_key(app, caller, filter.flow.as_ref(), &key).await?;
+    let items = found.iter().filter(|run| fits(run, filter)).map(view);
+    Ok(Page {
+        items: items.collect(),
+        next: None,
+    })
+}
+
+/// The items and branches of a run that have begun, in their order.
+async fn of_parent(
+    app: &App,
+    caller: &Caller,
+    parent: RunId,
+    filter: &RunFilter,
+) -> Result<Page<Run>, ApiError> {
+    let parent = get(app, caller, parent).await?;
+    let after = cursor::read_child(filter.cursor.as_deref())?;
+    let wanted = child_runs::ChildRunFilter {
+        step: None,
+        state: None,
+        after: after.as_ref().map(|(step, index)| (step.as_str(), *index)),
+    };
+    let limit = page_size(filter.limit);
+    let cell = app.cell().of(parent.id);
+    let found = child_runs::list(cell, parent.id, wanted, i64::from(limit)).await?;
+    let last = found.last().filter(|_| found.len() == usize::from(limit));
+    let ids: Vec<RunId> = found.iter().map(|child| child.run).collect();
+    Ok(Page {
+        items: in_order(app, caller, &ids, filter).await?,
+        next: last.map(cursor::write_child),
+    })
+}
+
+/// The runs whose effects the destination knows by an identity.
+async fn of_external_id(
+    app: &App,
+    caller: &Caller,
+    external_id: &str,
+    filter: &RunFilter,
+) -> Result<Page<Run>, ApiError> {
+    let before = cursor::read(filter.cursor.as_deref())?;
+    let (every, limit) = (app.cell().every(), page_size(filter.limit));
+    let namespace_id = caller.namespace_id;
+    let found =
+        effects::list_of_external_id(every, namespace_id, external_id, None, before, limit).await?;
+    let mut ids: Vec<RunId> = Vec::new();
+    for effect in &found.items {
+        if !ids.contains(&effect.run) {
+            ids.push(effect.run);
+        }
+    }
+    Ok(Page {
+        items: in_order(app, caller, &ids, filter).await?,
+        next: found.next.map(cursor::write_position),
+    })
+}
+
+/// Those of some runs that are asked for, in the order of their names.
+async fn in_order(
+    app: &App,
+    caller: &Caller,
+    ids: &[RunId],
+    filter: &RunFilter,
+) -> Result<Vec<Run>, ApiError> {
+    let found = runs::find_many(app.cell().every(), caller.namespace_id, ids).await?;
+    let found: HashMap<RunId, &RunView> = found.iter().map(|run| (run.id, run)).collect();
+    let known = ids.iter().filter_map(|id| found.get(id));
+    Ok(known
+        .filter(|run| fits(run, filter))
+        .map(|run| view(run))
+        .collect())
+}
