@@ -1730,6 +1730,7 @@ CREATE INDEX audit_by_run ON audit (run_id, id) WHERE run_id IS NOT NULL;
 CREATE INDEX audit_by_time ON audit (namespace_id, at, id);
 CREATE INDEX audit_by_actor ON audit (namespace_id, actor, at, id);
 CREATE INDEX audit_by_action ON audit (namespace_id, action, at, id);
+CREATE INDEX audit_by_subject ON audit (namespace_id, hashtextextended(subject, 0), at, id);
 CREATE FUNCTION refuse_audit_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$ BEGIN

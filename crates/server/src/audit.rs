@@ -24,8 +24,12 @@ pub(crate) async fn list(
     let wanted = ActFilter {
         actor: filter.actor.as_deref(),
         action: filter.action.as_deref(),
+        subject: filter.subject.as_deref(),
         since: filter.since,
-        before: before.or(filter.until.map(|until| (until, i64::MIN))),
+        before: match (before, filter.until.map(|until| (until, i64::MIN))) {
+            (Some(before), Some(until)) => Some(before.min(until)),
+            (before, until) => before.or(until),
+        },
     };
     let (cell, id) = (app.cell().every(), caller.namespace_id);
     let found = list::list(cell, id, &wanted, limit).await?;

@@ -13,6 +13,7 @@ mod acts;
 mod api;
 mod approvals;
 mod assets;
+mod audit;
 mod connections;
 mod doubts;
 mod duplicates;
@@ -31,6 +32,7 @@ mod markup;
 mod oidc;
 mod overview;
 mod records;
+mod refusals;
 mod release;
 mod replays;
 mod run;
@@ -45,6 +47,7 @@ mod subscriptions;
 mod tasks;
 mod timeline;
 mod visit;
+mod waits;
 mod words;
 
 pub(crate) use api::LocalApi;
@@ -192,10 +195,22 @@ fn reading() -> Routes {
             replays::show_one,
         )
         .get("/console/{namespace}/settings", page, settings::page)
-        .get("/console/{namespace}/audit", page, records::audit)
+        .merge(record_pages())
         .get("/console/{namespace}/tokens", page, records::tokens)
         .get("/console/{namespace}/json/{*rest}", page, records::json)
         .get("/console/{namespace}/{*rest}", page, nothing_there)
+}
+
+/// The pages about what was done, refused and waited for.
+fn record_pages() -> Routes {
+    let page = Access::Console;
+    Routes::default()
+        .get("/console/{namespace}/audit", page, audit::page)
+        .get("/console/{namespace}/audit/chain", page, audit::chain)
+        .get("/console/{namespace}/audit/export", page, audit::export)
+        .get("/console/{namespace}/refusals", page, refusals::page)
+        .get("/console/{namespace}/waits", page, waits::page)
+        .get("/console/{namespace}/waits/{wait}", page, waits::show_one)
 }
 
 /// The pages of one flow.
@@ -259,6 +274,11 @@ fn acting() -> Routes {
         .post(&attend("note"), form, effect::note)
         .post(&attend("snooze"), form, effect::snooze)
         .post(decide, form, approvals::decide)
+        .post(
+            "/console/{namespace}/waits/{wait}/complete",
+            form,
+            waits::complete,
+        )
         .post(
             "/console/{namespace}/doubts/group",
             form,

@@ -36,6 +36,14 @@ pub(crate) async fn list(
     payloads::ok(&caller, Page { items, next })
 }
 
+/// `GET /v1/waits/{wait}`.
+pub(crate) async fn show(State(app): State<App>, caller: Caller, wait: Named) -> Answered {
+    let id: WaitId = wait.read(Code::WaitNotFound)?;
+    let found = waits::find(app.cell().of(id), caller.namespace_id, id).await?;
+    let found = found.ok_or_else(|| ApiError::plain(Code::WaitNotFound))?;
+    payloads::ok(&caller, view(&found))
+}
+
 /// `POST /v1/waits/{wait}/complete`.
 pub(crate) async fn complete(
     State(app): State<App>,

@@ -21,6 +21,11 @@ impl Client {
         read(self.get(&["v1", "waits"]).query(filter)).await
     }
 
+    /// Shows a wait.
+    pub async fn get_wait(&self, wait: WaitId) -> Result<Wait, ClientError> {
+        read(self.get(&["v1", "waits", &wait.to_string()])).await
+    }
+
     /// Completes a wait in place of its callback.
     pub async fn complete_wait(
         &self,

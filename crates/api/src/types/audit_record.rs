@@ -45,6 +45,9 @@ pub struct AuditFilter {
     /// Only this action, e.g. `flow.promote`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
+    /// Only what was done to this, e.g. an effect's id or a flow's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
     /// At this time or later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,

@@ -128,6 +128,8 @@ const WAYS: [(&str, &[&str]); 22] = [
             "?actor=auditor",
             "?actor=none",
             "?actor=auditor&action=run.cancel",
+            "?subject=none",
+            "?subject=none&actor=auditor",
             "?since={since}",
             "?until={since}",
         ],
@@ -178,7 +180,7 @@ const WAYS: [(&str, &[&str]); 22] = [
 ];
 
 /// The pages of the console, behind `/console/{namespace}`.
-pub(super) const PAGES: [&str; 58] = [
+pub(super) const PAGES: [&str; 65] = [
     "/",
     "/runs",
     "/runs?q=state%3Afailed",
@@ -236,6 +238,13 @@ pub(super) const PAGES: [&str; 58] = [
     "/replays/{plan}",
     "/settings",
     "/audit",
+    "/audit?subject=none&since={since}",
+    "/audit/chain",
+    "/audit/export?format=csv&since={since}",
+    "/refusals",
+    "/waits",
+    "/waits?all=yes",
+    "/waits/{wait}",
     "/tokens",
 ];
 

@@ -26,7 +26,7 @@ const REPEATED: &str = "
      ORDER BY r.accepted_at DESC
      LIMIT 1";
 
-const ONE: [(&str, &str); 7] = [
+const ONE: [(&str, &str); 8] = [
     (
         "event",
         "SELECT id FROM effects WHERE namespace_id = $1 AND kind = 'emit' ORDER BY intended_at DESC LIMIT 1",
@@ -50,6 +50,10 @@ const ONE: [(&str, &str); 7] = [
     (
         "approval",
         "SELECT id FROM approvals WHERE namespace_id = $1 AND state = 'open' ORDER BY opened_at DESC LIMIT 1",
+    ),
+    (
+        "wait",
+        "SELECT w.id FROM waits w JOIN runs r ON r.id = w.run_id WHERE r.namespace_id = $1 AND w.opened_at IS NOT NULL LIMIT 1",
     ),
     (
         "once",
@@ -123,7 +127,7 @@ impl Samples {
 fn shown(name: &str, id: Uuid) -> String {
     match name {
         "task" | "doubt" | "event" => EffectId::from_uuid(id).to_string(),
-        "approval" => WaitId::from_uuid(id).to_string(),
+        "approval" | "wait" => WaitId::from_uuid(id).to_string(),
         "once" => EffectId::named(NamedEffectId::from_uuid(id), 0).to_string(),
         "job" => semel_model::RunJobId::from_uuid(id).to_string(),
         _ => semel_model::ReplayPlanId::from_uuid(id).to_string(),

@@ -34,7 +34,8 @@ pub(super) async fn page(visit: Visit) -> Answered {
         true => Markup::text("Only those to decide").link(&visit.page("/approvals")),
         false => Markup::text("Decided ones, too").link(&visit.page("/approvals?all=yes")),
     };
-    let other = other.within("p", "presets");
+    let waits = Markup::text("Other waits").link(&visit.page("/waits"));
+    let other = Markup::join([other, waits]).within("p", "presets");
     let shell = Shell::new(&visit, "/approvals", "Approvals", &json, command);
     let found: Found<Approval> = match visit.get(&json).await {
         Ok(found) => found,

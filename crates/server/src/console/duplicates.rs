@@ -37,7 +37,8 @@ pub(super) async fn page(visit: Visit) -> Answered {
         true => Markup::text("All that were stopped").link(&visit.page("/duplicates")),
         false => Markup::text("Only what is held").link(&visit.page("/duplicates?held=yes")),
     };
-    let other = other.within("p", "presets");
+    let refused = Markup::text("Refused deliveries").link(&visit.page("/refusals"));
+    let other = Markup::join([other, refused]).within("p", "presets");
     let shell = Shell::new(&visit, "/duplicates", "Duplicates", &json, command);
     let found: Found<Duplicate> = match visit
         .get(&format!("{json}{sign}without_payloads=true"))

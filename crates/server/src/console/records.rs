@@ -1,8 +1,8 @@
-//! The audit record, tokens, and any answer of the API as it is.
+//! Tokens, and any answer of the API as it is.
 
 use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use semel_api::types::{AuditRecord, Page as Found, Token};
+use semel_api::types::{Page as Found, Token};
 use semel_model::{Right, Rights, Role};
 
 use super::markup::{self, Markup};
@@ -11,78 +11,6 @@ use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
 use crate::error::PROBLEM_JSON;
-
-/// `GET /console/{namespace}/audit`.
-pub(super) async fn audit(visit: Visit) -> Answered {
-    let (actor, action) = (visit.parameter("actor"), visit.parameter("action"));
-    let cursor = visit.parameter("cursor");
-    let asked = [("actor", actor), ("action", action), ("cursor", cursor)];
-    let json = words::address("/v1/audit", &asked);
-    if let Some(missing) = visit.lacks(Right::Audit) {
-        let shell = Shell::new(&visit, "/audit", "Audit", &json, "semel audit list");
-        let lead = Markup::fixed("What operators did is for who audits this namespace.");
-        return show_list(
-            shell,
-            lead,
-            vec![Markup::text(&missing).within("p", "empty")],
-        );
-    }
-    let mut command = "semel audit list".to_owned();
-    let options = [
-        ("--actor", actor),
-        ("--action", action),
-        ("--cursor", cursor),
-    ];
-    for (option, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&format!(" {option} {}", words::shell_word(value)));
-    }
-    let shell = Shell::new(&visit, "/audit", "Audit", &json, &command);
-    let found: Found<AuditRecord> = match visit.get(&json).await {
-        Ok(found) => found,
-        Err(error) => return keep(shell, error, Vec::new()),
-    };
-    let row = |act: &AuditRecord| {
-        let subject = match act.run {
-            Some(run) => markup::code(&act.subject).link(&visit.page(&format!("/runs/{run}"))),
-            None => markup::code(&act.subject),
-        };
-        let by = words::address(&visit.page("/audit"), &[("actor", &act.actor)]);
-        vec![
-            visit.time(act.at),
-            Markup::text(&act.actor).link(&by),
-            Markup::text(&act.action),
-            subject,
-            Markup::text(act.reason.as_deref().unwrap_or("-")),
-            match act.position {
-                Some(position) => Markup::text(&format!("no. {position}")),
-                None => Markup::fixed("not yet"),
-            },
-        ]
-    };
-    let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
-    let columns = ["When", "Who", "What", "Of", "Why", "Sealed"];
-    let mut body = vec![match rows.is_empty() {
-        true => Markup::text("Nothing is recorded for this search.").within("p", "empty"),
-        false => markup::table("What operators did, the latest first", &columns, &rows),
-    }];
-    let filter = [("actor", actor), ("action", action)];
-    let here = visit.page("/audit");
-    body.extend(next_page(
-        "Older acts",
-        &here,
-        &filter,
-        found.next.as_deref(),
-    ));
-    show(&Page {
-        shell,
-        heading_markup: Markup::fixed("Audit"),
-        lead_markup: Markup::fixed(
-            "What operators did, by whom and why. Nothing of it can be changed.",
-        ),
-        problem: None,
-        body_markup: Markup::join(body),
-    })
-}
 
 /// `GET /console/{namespace}/tokens`.
 pub(super) async fn tokens(visit: Visit) -> Answered {

@@ -210,7 +210,8 @@ fn waits(visit: &Visit, detail: &RunDetail) -> Markup {
                 at(wait.opened_at),
                 at(wait.until),
                 at(wait.ended_at),
-                markup::code(&wait.id.to_string()),
+                markup::code(&wait.id.to_string())
+                    .link(&visit.page(&format!("/waits/{}", wait.id))),
             ]
         })
         .collect();

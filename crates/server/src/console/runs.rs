@@ -95,7 +95,7 @@ fn jump(text: &str) -> Option<String> {
         return Some(format!("/effects/{text}"));
     }
     let wait = text.parse::<WaitId>().is_ok();
-    wait.then(|| format!("/approvals/{text}"))
+    wait.then(|| format!("/waits/{text}"))
 }
 
 /// `GET /console/{namespace}/runs`.

@@ -13,6 +13,7 @@ mod look;
 mod oidc;
 mod operating;
 mod pages;
+mod recording;
 mod replaying;
 mod rules;
 mod searches;

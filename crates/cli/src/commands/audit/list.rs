@@ -20,6 +20,9 @@ pub(crate) struct Arguments {
     /// Only this action, e.g. flow.promote.
     #[arg(long)]
     action: Option<String>,
+    /// Only what was done to this, e.g. an effect or a flow.
+    #[arg(long)]
+    subject: Option<String>,
     /// Only those of this time or later, e.g. 2026-11-01T00:00:00Z.
     #[arg(long, value_name = "TIME")]
     since: Option<Timestamp>,
@@ -38,6 +41,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let filter = AuditFilter {
         actor: arguments.actor.clone(),
         action: arguments.action.clone(),
+        subject: arguments.subject.clone(),
         since: arguments.since,
         until: arguments.until,
         limit: arguments.limit,

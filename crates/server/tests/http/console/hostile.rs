@@ -271,6 +271,7 @@ async fn what_is_asked_for_is_text_whatever_it_is() -> Result<()> {
             format!("/console/main/effects?external_id={spelled}"),
             format!("/console/main/tasks?queue={spelled}"),
             format!("/console/main/audit?actor={spelled}"),
+            format!("/console/main/refusals?code={spelled}"),
         ] {
             let answer = browser.get(&page).await?;
             let body = answer.text();

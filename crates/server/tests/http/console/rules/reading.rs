@@ -8,9 +8,10 @@ use crate::console::Browser;
 use crate::console::stage::Stage;
 
 /// Routes that show no page of their own.
-const NO_PAGES: [&str; 4] = [
+const NO_PAGES: [&str; 5] = [
     "/console",
     "/console/{namespace}/live",
+    "/console/{namespace}/audit/export",
     "/console/{namespace}/json/{*rest}",
     "/console/{namespace}/{*rest}",
 ];

@@ -37,6 +37,9 @@ const WORKING: &str = "trigger: { api: {} }\nsteps:\n  - id: resize\n    \
 const EMITTING: &str =
     "trigger: { api: {} }\nsteps:\n  - id: tell\n    emit: { event: order.paid }\n";
 
+const HELD: &str = "trigger: { api: {} }\nsteps:\n  \
+    - { id: hold, wait: { callback: true, within: 1h } }\n";
+
 const FAILING: &str = "trigger: { api: {} }\nsteps:\n  \
     - { id: one, fail: { code: no, message: '${{ input.order }}' } }\n";
 
@@ -61,6 +64,7 @@ impl Stage {
             ("working", WORKING),
             ("emitting", EMITTING),
             ("failing", FAILING),
+            ("held", HELD),
         ] {
             world.publish(flow, text).await?;
             begin(world, flow, "w-1", HOSTILE).await?;
@@ -87,6 +91,10 @@ impl Stage {
             "/jobs/new?verb=resume&flow=failing&state=failed",
             "/replays",
             "/settings",
+            "/refusals",
+            "/waits",
+            "/waits?all=yes",
+            "/audit/chain",
         ]
         .iter()
         .map(|page| format!("/console/main{page}"))
@@ -95,6 +103,11 @@ impl Stage {
         let event = events.first().context("an event")?;
         pages.push(format!("/console/main/events/{}", event.id));
         pages.extend(self.act_on_many().await?);
+        let held = begin(world, "held", "h-1", HOSTILE).await?;
+        let wait = world.until_waiting(held).await?.id;
+        for page in [format!("/waits/{wait}"), format!("/audit?subject={wait}")] {
+            pages.push(format!("/console/main{page}"));
+        }
         let batch = self.go_through_a_list().await?;
         for page in ["", "/items?state=failed", "/items", "/replay"] {
             pages.push(format!("/console/main/runs/{batch}{page}"));
