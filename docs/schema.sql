@@ -1734,7 +1734,7 @@ CREATE TABLE replay_plans (
     CONSTRAINT replay_plans_per_second_check CHECK (((per_second >= 1) AND (per_second <= 100))),
     CONSTRAINT replay_plans_state_check CHECK ((state = ANY (ARRAY['previewing'::text, 'planned'::text, 'running'::text, 'paused'::text, 'stopped'::text, 'done'::text])))
 );
-CREATE INDEX replay_plans_by_age ON replay_plans USING btree (namespace_id, created_at);
+CREATE INDEX replay_plans_by_age ON replay_plans USING btree (namespace_id, created_at, id);
 CREATE INDEX replay_plans_due ON replay_plans USING btree (due_at) WHERE (state = ANY (ARRAY['previewing'::text, 'running'::text]));
 
 -- The runs of replay plans, with what became of each.
@@ -1845,7 +1845,7 @@ CREATE TABLE run_jobs (
     CONSTRAINT run_jobs_state_check CHECK ((state = ANY (ARRAY['running'::text, 'done'::text, 'stopped'::text]))),
     CONSTRAINT run_jobs_verb_check CHECK ((verb = ANY (ARRAY['cancel'::text, 'resume'::text])))
 );
-CREATE INDEX run_jobs_by_age ON run_jobs USING btree (namespace_id, created_at);
+CREATE INDEX run_jobs_by_age ON run_jobs USING btree (namespace_id, created_at, id);
 CREATE INDEX run_jobs_due ON run_jobs USING btree (due_at) WHERE (state = 'running'::text);
 
 -- The runs of jobs, with what became of each.
@@ -1898,6 +1898,7 @@ CREATE TABLE audit (
 CREATE INDEX audit_by_action ON audit USING btree (namespace_id, action, at, id);
 CREATE INDEX audit_by_actor ON audit USING btree (namespace_id, actor, at, id);
 CREATE INDEX audit_by_run ON audit USING btree (run_id, id) WHERE (run_id IS NOT NULL);
+CREATE INDEX audit_by_subject ON audit USING btree (namespace_id, hashtextextended(subject, (0)::bigint), at, id);
 CREATE INDEX audit_by_time ON audit USING btree (namespace_id, at, id);
 CREATE TRIGGER audit_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
 

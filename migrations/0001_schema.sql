@@ -1587,7 +1587,7 @@ COMMENT ON COLUMN replay_plans.reason IS 'The operator''s reason.';
 COMMENT ON COLUMN replay_plans.created_at IS 'When it was made.';
 COMMENT ON COLUMN replay_plans.due_at IS 'When a server next works on it. The server that does moves this ahead first, so that another continues if it dies.';
 CREATE INDEX replay_plans_due ON replay_plans (due_at) WHERE state IN ('previewing', 'running');
-CREATE INDEX replay_plans_by_age ON replay_plans (namespace_id, created_at);
+CREATE INDEX replay_plans_by_age ON replay_plans (namespace_id, created_at, id);
 
 CREATE TABLE replay_items (
     plan_id  uuid NOT NULL REFERENCES replay_plans (id) ON DELETE CASCADE,
@@ -1683,7 +1683,7 @@ COMMENT ON COLUMN run_jobs.reason IS 'The operator''s reason.';
 COMMENT ON COLUMN run_jobs.created_at IS 'When it was made.';
 COMMENT ON COLUMN run_jobs.due_at IS 'When a server next works on it. The server that does moves this ahead first, so that another continues if it dies.';
 CREATE INDEX run_jobs_due ON run_jobs (due_at) WHERE state = 'running';
-CREATE INDEX run_jobs_by_age ON run_jobs (namespace_id, created_at);
+CREATE INDEX run_jobs_by_age ON run_jobs (namespace_id, created_at, id);
 
 CREATE TABLE run_job_items (
     job_id   uuid NOT NULL REFERENCES run_jobs (id) ON DELETE CASCADE,

@@ -64,7 +64,7 @@ pub use event::{EmittedEvent, EventDelivery, EventDetail, EventFilter, EventTake
 pub use find::{Entry, EntryFilter, FoundItem, FoundKey, KeyFilter};
 pub use flow::{
     DiffFilter, Draft, Flow, FlowDetail, FlowDiff, FlowDifference, GraphFilter, Promote, Promoted,
-    Published, PushFlow, Release,
+    Published, PushFlow, Release, ReleaseFilter,
 };
 pub use held::{
     AcceptAsNew, DecidedHeld, HeldDecision, HeldReason, RefusedDelivery, RefusedFilter,
@@ -86,7 +86,7 @@ pub use replay::{
     StepForecast,
 };
 pub use replay_plan::{
-    ChangePlan, PlanReplay, PlanSummary, PlannedRun, PlannedRunFilter, ReplayPlan,
+    ChangePlan, PlanReplay, PlanSummary, PlannedRun, PlannedRunFilter, ReplayPlan, ReplayPlanFilter,
 };
 pub use resource::{Resource, ResourceFilter, UploadResource};
 pub use run::{
@@ -94,7 +94,8 @@ pub use run::{
     JournalLine, KeyInfo, Resume, Resumed, Run, RunDetail, RunFilter, StartRun, Started,
 };
 pub use run_job::{
-    AskRunJob, RefusedRun, RunJob, RunJobPlan, RunJobStateCount, RunJobVerb, StopRunJob,
+    AskRunJob, RefusedRun, RunJob, RunJobFilter, RunJobPlan, RunJobStateCount, RunJobVerb,
+    StopRunJob,
 };
 pub use run_status::{RunStatus, RunStatusError};
 pub use schedule::{

@@ -222,6 +222,11 @@ fn flow_pages() -> Routes {
     let promote = "/console/{namespace}/flows/{flow}/releases/{release}/promote";
     Routes::default()
         .get("/console/{namespace}/flows/{flow}", page, flow::page)
+        .get(
+            "/console/{namespace}/flows/{flow}/releases",
+            page,
+            flow::releases,
+        )
         .get(diff, page, release::diff)
         .get(rehearsal, page, release::rehearsal)
         .post("/console/{namespace}/flows/{flow}/pause", page, flow::pause)

@@ -2,6 +2,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod promote;
+pub(crate) mod releases;
 
 use std::collections::HashMap;
 
@@ -70,6 +71,9 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, flow: Named) ->
         })
         .collect();
     let proofs = semel_rehearse::proofs_of(app.cell(), namespace_id, &texts).await?;
+    // The first release of a flow has the number 1.
+    let oldest = releases.last().map(|release| release.number);
+    let older_releases = oldest.filter(|number| *number > 1);
     let releases: Vec<Release> = releases
         .into_iter()
         .zip(proofs)
@@ -90,6 +94,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, flow: Named) ->
         },
         draft: flow.draft.clone(),
         releases,
+        older_releases: older_releases.map(|number| number.to_string()),
     })
 }
 

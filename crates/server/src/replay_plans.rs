@@ -5,6 +5,7 @@ use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
     ChangePlan, Page, PlanReplay, PlanSummary, PlannedRun, PlannedRunFilter, ReplayPlan,
+    ReplayPlanFilter,
 };
 use semel_engine::{PlanError, PlanWish};
 use semel_model::run::RunState;
@@ -16,8 +17,9 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
+use crate::cursor;
 use crate::error::ApiError;
-use crate::query::{Named, PAGE_MAX, Params, page_size};
+use crate::query::{Named, Params, page_size};
 
 /// How many runs of a plan are replayed in a second, where nothing is said.
 const PER_SECOND: i32 = 10;
@@ -60,11 +62,17 @@ fn wish(asked: &PlanReplay) -> PlanWish {
 }
 
 /// `GET /v1/replay-plans`.
-pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
-    let plans = replay_plans::list(app.cell().home(), caller.namespace_id, PAGE_MAX).await?;
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(filter): Params<ReplayPlanFilter>,
+) -> Answered {
+    let before = cursor::read(filter.cursor.as_deref())?;
+    let (home, limit) = (app.cell().home(), page_size(filter.limit));
+    let found = replay_plans::list(home, caller.namespace_id, before, limit).await?;
     answer::ok(&Page {
-        items: plans.into_iter().map(view).collect(),
-        next: None,
+        items: found.items.into_iter().map(view).collect(),
+        next: found.next.map(cursor::write_position),
     })
 }
 

@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
-    AskRunJob, Page, RefusedRun, RunJob, RunJobPlan, RunJobStateCount, RunJobVerb, RunStatus,
-    StopRunJob,
+    AskRunJob, Page, RefusedRun, RunJob, RunJobFilter, RunJobPlan, RunJobStateCount, RunJobVerb,
+    RunStatus, StopRunJob,
 };
 use semel_engine::{RunJobError, RunJobWish};
 use semel_model::RunJobId;
@@ -18,8 +18,9 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
+use crate::cursor;
 use crate::error::ApiError;
-use crate::query::Named;
+use crate::query::{Named, Params, page_size};
 
 /// How many runs of a plan are shown.
 const SHOWN_MAX: usize = 20;
@@ -104,11 +105,17 @@ pub(crate) async fn stop(
 }
 
 /// `GET /v1/run-jobs`.
-pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Answered {
-    let jobs = run_jobs::list(app.cell().home(), caller.namespace_id, None).await?;
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(filter): Params<RunJobFilter>,
+) -> Answered {
+    let before = cursor::read(filter.cursor.as_deref())?;
+    let (home, limit) = (app.cell().home(), page_size(filter.limit));
+    let found = run_jobs::list(home, caller.namespace_id, before, limit).await?;
     answer::ok(&Page {
-        items: jobs.into_iter().map(view).collect(),
-        next: None,
+        items: found.items.into_iter().map(view).collect(),
+        next: found.next.map(cursor::write_position),
     })
 }
 
@@ -120,7 +127,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, job: Named) -> 
 
 async fn get(app: &App, namespace_id: i32, job: RunJobId) -> Result<RunJob, ApiError> {
     let home = app.cell().home();
-    let found = run_jobs::list(home, namespace_id, Some(job)).await?.pop();
+    let found = run_jobs::find(home, namespace_id, job).await?;
     let found = found.ok_or_else(|| ApiError::plain(Code::JobNotFound))?;
     let refused = run_jobs::list_refused(app.cell().home(), job).await?;
     let refusals = refused.into_iter();

@@ -10,6 +10,7 @@ pub use promotion::{AskedProof, Promotion, promote, promote_proven};
 pub(crate) use views::STATEMENTS as VIEWS;
 pub use views::{
     FlowView, ReleaseView, find, find_detail, find_sources, list, list_names, list_releases,
+    list_releases_before,
 };
 
 use jiff::Timestamp;

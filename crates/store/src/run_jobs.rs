@@ -6,10 +6,11 @@
 //! knows whether another one did it and died.
 
 mod candidates;
+mod views;
 
 pub use candidates::{Candidates, JobRange, PlannedRun, list_candidates};
+pub use views::{JobView, find, list, list_refused};
 
-use jiff::Timestamp;
 use semel_model::{RunId, RunJobId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -77,36 +78,6 @@ const STOP: &str = "
 
 const RUNNING: &str = "SELECT state = 'running' FROM run_jobs WHERE id = $1";
 
-macro_rules! counted {
-    ($condition:literal) => {
-        concat!(
-            "
-    SELECT j.id, j.flow, j.verb, j.state, j.digest, j.actor, j.reason, j.created_at,
-           i.runs, i.done, i.refused
-      FROM run_jobs j
-     CROSS JOIN LATERAL (
-           SELECT count(*) AS runs, count(*) FILTER (WHERE state = 'done') AS done,
-                  count(*) FILTER (WHERE state = 'refused') AS refused
-             FROM run_job_items WHERE job_id = j.id) AS i
-     WHERE j.namespace_id = $1",
-            $condition
-        )
-    };
-}
-
-const LIST: &str = counted!(
-    "
-     ORDER BY j.created_at DESC
-     LIMIT 100"
-);
-const FIND: &str = counted!(" AND j.id = $2");
-
-const REFUSED: &str = "
-    SELECT run_id, code, note FROM run_job_items
-     WHERE job_id = $1 AND state = 'refused'
-     ORDER BY run_id
-     LIMIT 100";
-
 pub(crate) const STATEMENTS: &[&str] = &[
     candidates::SCAN,
     candidates::OPEN,
@@ -120,9 +91,9 @@ pub(crate) const STATEMENTS: &[&str] = &[
     RETURN,
     STOP,
     RUNNING,
-    LIST,
-    FIND,
-    REFUSED,
+    views::LIST,
+    views::FIND,
+    views::REFUSED,
 ];
 
 /// What is done to runs together.
@@ -327,69 +298,4 @@ pub async fn is_running(cell: HomeCell<'_>, job: RunJobId) -> Result<bool, ReadE
     let client = cell.reader().await?;
     let row = client.query_opt(RUNNING, &[job.as_uuid()]).await?;
     Ok(row.is_some_and(|row| row.get(0)))
-}
-
-/// A job as the API shows it.
-#[derive(Clone, Debug)]
-pub struct JobView {
-    /// The job.
-    pub id: RunJobId,
-    /// The flow of its runs.
-    pub flow: String,
-    /// What is done to them, in one word.
-    pub verb: String,
-    /// The state's name.
-    pub state: String,
-    /// The digest of its plan.
-    pub digest: String,
-    /// Who made it.
-    pub actor: String,
-    /// Why.
-    pub reason: String,
-    /// When it was made.
-    pub created_at: Timestamp,
-    /// How many runs it has.
-    pub run_count: i64,
-    /// For how many of them it was carried out.
-    pub done_count: i64,
-    /// For how many of them it is not.
-    pub refused_count: i64,
-}
-
-/// Lists the jobs of a namespace, newest first; one of them, where it is named.
-pub async fn list(
-    cell: HomeCell<'_>,
-    namespace_id: i32,
-    job: Option<RunJobId>,
-) -> Result<Vec<JobView>, ReadError> {
-    let client = cell.reader().await?;
-    let rows = match job {
-        Some(job) => client.query(FIND, &[&namespace_id, job.as_uuid()]).await?,
-        None => client.query(LIST, &[&namespace_id]).await?,
-    };
-    let read = |row: &Row| JobView {
-        id: RunJobId::from_uuid(row.get(0)),
-        flow: row.get(1),
-        verb: row.get(2),
-        state: row.get(3),
-        digest: row.get(4),
-        actor: row.get(5),
-        reason: row.get(6),
-        created_at: row.get(7),
-        run_count: row.get(8),
-        done_count: row.get(9),
-        refused_count: row.get(10),
-    };
-    Ok(rows.iter().map(read).collect())
-}
-
-/// Lists runs that a job refused, each with why, as a word and in words.
-pub async fn list_refused(
-    cell: HomeCell<'_>,
-    job: RunJobId,
-) -> Result<Vec<(RunId, String, String)>, ReadError> {
-    let rows = cell.reader().await?;
-    let rows = rows.query(REFUSED, &[job.as_uuid()]).await?;
-    let read = |row: &Row| (RunId::from_uuid(row.get(0)), row.get(1), row.get(2));
-    Ok(rows.iter().map(read).collect())
 }

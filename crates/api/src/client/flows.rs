@@ -8,6 +8,7 @@ use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError};
 use crate::types::{
     DiffFilter, Draft, Flow, FlowDetail, FlowDiff, Page, Promote, Promoted, Published, PushFlow,
+    Release, ReleaseFilter,
 };
 
 impl Client {
@@ -56,5 +57,18 @@ impl Client {
     ) -> Result<Answer<Promoted>, ClientError> {
         let request = self.post(&["v1", "flows", flow.as_str(), "promote"], key);
         carry_out(request.json(promote)).await
+    }
+
+    /// Lists releases of a flow, newest first.
+    pub async fn list_releases(
+        &self,
+        flow: &FlowName,
+        filter: &ReleaseFilter,
+    ) -> Result<Page<Release>, ClientError> {
+        read(
+            self.get(&["v1", "flows", flow.as_str(), "releases"])
+                .query(filter),
+        )
+        .await
     }
 }

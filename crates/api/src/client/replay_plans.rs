@@ -4,7 +4,9 @@ use semel_model::ReplayPlanId;
 
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError};
-use crate::types::{ChangePlan, Page, PlanReplay, PlannedRun, PlannedRunFilter, ReplayPlan};
+use crate::types::{
+    ChangePlan, Page, PlanReplay, PlannedRun, PlannedRunFilter, ReplayPlan, ReplayPlanFilter,
+};
 
 impl Client {
     /// Freezes which runs are replayed together.
@@ -17,8 +19,11 @@ impl Client {
     }
 
     /// Lists plans, newest first.
-    pub async fn list_replay_plans(&self) -> Result<Page<ReplayPlan>, ClientError> {
-        read(self.get(&["v1", "replay-plans"])).await
+    pub async fn list_replay_plans(
+        &self,
+        filter: &ReplayPlanFilter,
+    ) -> Result<Page<ReplayPlan>, ClientError> {
+        read(self.get(&["v1", "replay-plans"]).query(filter)).await
     }
 
     /// One plan.

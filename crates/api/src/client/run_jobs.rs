@@ -4,7 +4,7 @@ use semel_model::RunJobId;
 
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError};
-use crate::types::{AskRunJob, Page, RunJob, RunJobPlan, StopRunJob};
+use crate::types::{AskRunJob, Page, RunJob, RunJobFilter, RunJobPlan, StopRunJob};
 
 impl Client {
     /// The runs that would be cancelled or resumed. Changes nothing.
@@ -34,8 +34,8 @@ impl Client {
     }
 
     /// Lists jobs, newest first.
-    pub async fn list_run_jobs(&self) -> Result<Page<RunJob>, ClientError> {
-        read(self.get(&["v1", "run-jobs"])).await
+    pub async fn list_run_jobs(&self, filter: &RunJobFilter) -> Result<Page<RunJob>, ClientError> {
+        read(self.get(&["v1", "run-jobs"]).query(filter)).await
     }
 
     /// One job.

@@ -43,8 +43,11 @@ pub struct FlowDetail {
     /// The working copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draft: Option<String>,
-    /// Its releases, newest first.
+    /// Its latest releases, newest first.
     pub releases: Vec<Release>,
+    /// Where older releases begin, where there are some: the cursor of `GET /v1/flows/{flow}/releases`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older_releases: Option<String>,
 }
 
 /// A frozen copy of a flow.
@@ -177,4 +180,16 @@ pub struct FlowDifference {
     /// What follows for deliveries, runs and effects of before, where something does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub means: Option<String>,
+}
+
+/// Which releases of a flow to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseFilter {
+    /// The most releases of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
 }

@@ -131,3 +131,15 @@ pub struct ChangePlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<i32>,
 }
+
+/// Which plans to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayPlanFilter {
+    /// The most plans of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
+    /// Where the page before ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}

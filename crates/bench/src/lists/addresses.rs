@@ -180,7 +180,7 @@ const WAYS: [(&str, &[&str]); 22] = [
 ];
 
 /// The pages of the console, behind `/console/{namespace}`.
-pub(super) const PAGES: [&str; 65] = [
+pub(super) const PAGES: [&str; 66] = [
     "/",
     "/runs",
     "/runs?q=state%3Afailed",
@@ -217,6 +217,7 @@ pub(super) const PAGES: [&str; 65] = [
     "/flows",
     "/flows/{flow}",
     "/flows/{flow}?release=1",
+    "/flows/{flow}/releases",
     "/flows/{flow}/diff/r1..r2",
     "/flows/{flow}/releases/1/rehearsal",
     "/schedules",

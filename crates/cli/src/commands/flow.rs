@@ -7,6 +7,7 @@ mod pause;
 mod promote;
 mod publish;
 mod push;
+mod releases;
 mod resume;
 mod schema;
 mod show;
@@ -27,6 +28,7 @@ pub(crate) enum Command {
     Promote(promote::Arguments),
     List(list::Arguments),
     Show(show::Arguments),
+    Releases(releases::Arguments),
     Pause(pause::Arguments),
     Resume(resume::Arguments),
     Diff(diff::Arguments),
@@ -42,6 +44,7 @@ pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Prob
         Command::Promote(arguments) => promote::run(ctx, arguments).await,
         Command::List(arguments) => list::run(ctx, arguments).await,
         Command::Show(arguments) => show::run(ctx, arguments).await,
+        Command::Releases(arguments) => releases::run(ctx, arguments).await,
         Command::Pause(arguments) => pause::run(ctx, arguments).await,
         Command::Resume(arguments) => resume::run(ctx, arguments).await,
         Command::Diff(arguments) => diff::run(ctx, arguments).await,

@@ -56,8 +56,8 @@ async fn runs_that_need_review_are_resumed_by_the_plan_that_showed_them() -> Res
         soon(end).await?;
     }
     let done = async || {
-        let found = run_jobs::list(world.engine.cell().home(), ns, Some(job)).await?;
-        let found = found.first().context("the job")?;
+        let found = run_jobs::find(world.engine.cell().home(), ns, job).await?;
+        let found = found.context("the job")?;
         Ok((found.state == "done").then_some((found.done_count, found.refused_count)))
     };
     assert_eq!(soon(done).await?, (3, 0));
@@ -121,8 +121,8 @@ async fn a_run_whose_state_has_changed_since_it_was_planned_is_left_alone() -> R
 
     assert!(matches!(refused, Err(RunJobError::Changed)), "{refused:?}");
     let ended = soon(async || {
-        let found = run_jobs::list(world.engine.cell().home(), ns, Some(job)).await?;
-        let found = found.first().context("the job")?;
+        let found = run_jobs::find(world.engine.cell().home(), ns, job).await?;
+        let found = found.context("the job")?;
         Ok((found.state == "done").then_some((found.done_count, found.refused_count)))
     });
     assert_eq!(ended.await?, (0, 1));
@@ -173,8 +173,8 @@ async fn a_job_whose_note_was_lost_resumes_a_run_once() -> Result<()> {
             .batch_execute("DROP TRIGGER lost ON run_job_items")
             .await?;
         let done = async || {
-            let found = run_jobs::list(world.engine.cell().home(), ns, Some(job)).await?;
-            let found = found.first().context("the job")?;
+            let found = run_jobs::find(world.engine.cell().home(), ns, job).await?;
+            let found = found.context("the job")?;
             Ok((found.state == "done").then_some((found.done_count, found.refused_count)))
         };
 

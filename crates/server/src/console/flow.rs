@@ -2,6 +2,8 @@
 
 mod texts;
 
+pub(super) use texts::releases_page as releases;
+
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect};

@@ -12,7 +12,7 @@ use semel_model::{Right, RunId};
 
 use super::acts::{self, Button, Offer, ask_page, section};
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, Trouble, show_as, status_of};
+use super::shell::{Page, Shell, Trouble, keep, next_page, show_as, status_of};
 use super::visit::{Form, Visit};
 use super::words;
 use crate::answer::Answered;
@@ -36,8 +36,17 @@ pub(super) async fn page(visit: Visit) -> Answered {
 }
 
 async fn show_jobs(visit: &Visit, status: StatusCode, problem: Option<Trouble>) -> Answered {
-    let json = "/v1/run-jobs";
-    let found: Found<RunJob> = visit.get(json).await?;
+    let cursor = visit.parameter("cursor");
+    let json = words::address("/v1/run-jobs", &[("cursor", cursor)]);
+    let mut command = "semel run job".to_owned();
+    if !cursor.is_empty() {
+        command.push_str(&format!(" --cursor {}", words::shell_word(cursor)));
+    }
+    let shell = Shell::new(visit, "/jobs", "Jobs", &json, &command);
+    let found: Found<RunJob> = match visit.get(&json).await {
+        Ok(found) => found,
+        Err(error) => return keep(shell, error, vec![other(visit)]),
+    };
     let row = |job: &RunJob| {
         let id = job.job.to_string();
         vec![
@@ -65,11 +74,18 @@ async fn show_jobs(visit: &Visit, status: StatusCode, problem: Option<Trouble>) 
         "Cancel or resume many runs",
         &new.within("div", "box"),
     );
+    let next = next_page(
+        "Older jobs",
+        &visit.page("/jobs"),
+        &[],
+        found.next.as_deref(),
+    );
+    let list = Markup::join([list].into_iter().chain(next));
     let body = [other(visit), new, section("jobs", "Jobs", &list)];
     show_as(
         status,
         &Page {
-            shell: Shell::new(visit, "/jobs", "Jobs", json, "semel run job"),
+            shell,
             heading_markup: Markup::fixed("Jobs"),
             lead_markup: Markup::fixed(
                 "Many runs at once: first a plan that names them, then a job that you confirm.",

@@ -11,7 +11,7 @@ use semel_model::Right;
 use super::acts::{self, folded, offer, section};
 use super::jobs::{progress, run_link};
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, Trouble, next_page, show_as, status_of};
+use super::shell::{Page, Shell, Trouble, keep, next_page, show_as, status_of};
 use super::visit::{Form, Visit};
 use super::words;
 use crate::answer::Answered;
@@ -76,8 +76,17 @@ async fn show_plans(
     problem: Option<Trouble>,
     typed: Option<&Form>,
 ) -> Answered {
-    let json = "/v1/replay-plans";
-    let found: Found<ReplayPlan> = visit.get(json).await?;
+    let cursor = visit.parameter("cursor");
+    let json = words::address("/v1/replay-plans", &[("cursor", cursor)]);
+    let mut command = "semel replay list".to_owned();
+    if !cursor.is_empty() {
+        command.push_str(&format!(" --cursor {}", words::shell_word(cursor)));
+    }
+    let shell = Shell::new(visit, "/jobs", "Replays", &json, &command);
+    let found: Found<ReplayPlan> = match visit.get(&json).await {
+        Ok(found) => found,
+        Err(error) => return keep(shell, error, Vec::new()),
+    };
     let row = |plan: &ReplayPlan| {
         let page = visit.page(&format!("/replays/{}", plan.plan));
         vec![
@@ -96,6 +105,13 @@ async fn show_plans(
         true => Markup::text("No plan was made yet.").within("p", "empty"),
         false => markup::table("Replay plans, the newest first", &columns, &rows),
     };
+    let next = next_page(
+        "Older plans",
+        &visit.page("/replays"),
+        &[],
+        found.next.as_deref(),
+    );
+    let list = Markup::join([list].into_iter().chain(next));
     let jobs = Markup::text("Cancel or resume many runs").link(&visit.page("/jobs"));
     let form = plan_form(visit, typed).await?;
     let body = [
@@ -110,7 +126,7 @@ async fn show_plans(
     show_as(
         status,
         &Page {
-            shell: Shell::new(visit, "/jobs", "Replays", json, "semel replay list"),
+            shell,
             heading_markup: Markup::fixed("Replays of many runs"),
             lead_markup: Markup::fixed(
                 "A replay is the next run of a key, on the live release: what is done stays done.",

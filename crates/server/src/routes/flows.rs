@@ -4,7 +4,7 @@ use semel_api::Code;
 use semel_api::schema::{IgnoredDelivery, Span, StaleDelivery};
 use semel_api::types::{
     DiffFilter, Draft, Flow, FlowDetail, FlowDiff, GraphFilter, Promote, Promoted, Published,
-    PushFlow, Rehearsal, RehearsalFilter, StartRun, Started,
+    PushFlow, Rehearsal, RehearsalFilter, Release, ReleaseFilter, StartRun, Started,
 };
 use semel_model::Right::{Promote as MayPromote, Read, Start, Write};
 
@@ -17,6 +17,14 @@ pub(super) fn routes() -> Routes {
         .get("/flows", Read, flows::list)
         .op("list_flows", "List the flows of the namespace.")
         .page::<Flow>()
+        .get("/flows/{flow}/releases", Read, flows::releases::list)
+        .op(
+            "list_releases",
+            "List the releases of a flow, newest first.",
+        )
+        .query::<ReleaseFilter>()
+        .page::<Release>()
+        .fails(&[Code::FlowNotFound])
         .get("/flows/{flow}", Read, flows::show)
         .op("get_flow", "Show a flow with its draft and its releases.")
         .ok::<FlowDetail>()

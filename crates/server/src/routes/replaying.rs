@@ -4,8 +4,8 @@ use semel_api::Code;
 use semel_api::types::{
     Alerts, AlertsSet, AlertsUnset, ChangePlan, DeletedSubscription, Delivery, DeliveryFilter,
     EmittedEvent, EventDetail, EventFilter, KeptSubscription, PlanReplay, PlannedRun,
-    PlannedRunFilter, PutSubscription, ReplayPlan, RetriedDelivery, SetAlerts, Subscription,
-    TestedAlerts,
+    PlannedRunFilter, PutSubscription, ReplayPlan, ReplayPlanFilter, RetriedDelivery, SetAlerts,
+    Subscription, TestedAlerts,
 };
 use semel_model::Right::{Connect, Operate, Read, Replay};
 
@@ -21,6 +21,7 @@ fn plans() -> Routes {
     Routes::default()
         .get("/replay-plans", Read, replay_plans::list)
         .op("list_replay_plans", "List replay plans, newest first.")
+        .query::<ReplayPlanFilter>()
         .page::<ReplayPlan>()
         .post("/replay-plans", Replay, replay_plans::plan)
         .op("plan_replay", "Freeze which runs are replayed together.")

@@ -4,8 +4,8 @@ use semel_api::Code;
 use semel_api::types::{
     AskPause, AskReconcile, AskRehearsal, AskResume, AskRunJob, AskedReconcile, FireSchedule,
     FiredSchedule, Instant, InstantFilter, PassFilter, Pause, PauseChange, PauseSchedule,
-    PausedSchedule, ReconcilePass, ReconcilePassDetail, Rehearsal, RunJob, RunJobPlan, Schedule,
-    ScheduleDetail, StopRunJob, Tick, TickFilter,
+    PausedSchedule, ReconcilePass, ReconcilePassDetail, Rehearsal, RunJob, RunJobFilter,
+    RunJobPlan, Schedule, ScheduleDetail, StopRunJob, Tick, TickFilter,
 };
 use semel_model::Right::{Operate, Read, Write};
 
@@ -174,6 +174,7 @@ fn jobs() -> Routes {
             "list_run_jobs",
             "List the jobs that cancel or resume many runs.",
         )
+        .query::<RunJobFilter>()
         .page::<RunJob>()
         .post("/run-jobs", Operate, run_jobs::make)
         .op(

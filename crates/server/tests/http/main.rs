@@ -24,6 +24,7 @@ mod jobs;
 mod key_audit;
 mod limits;
 mod namespaces;
+mod next_pages;
 mod once;
 mod openapi;
 mod outages;

@@ -150,6 +150,13 @@ async fn a_plan_is_applied_and_its_runs_are_listed_with_their_outcome() -> Resul
         .list_planned_runs(plan.plan, &Default::default())
         .await?;
     assert!(runs.items.iter().all(|it| it.next.is_some()), "{runs:?}");
-    assert_eq!(client.list_replay_plans().await?.items.len(), 1);
+    assert_eq!(
+        client
+            .list_replay_plans(&Default::default())
+            .await?
+            .items
+            .len(),
+        1
+    );
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use crate::cell::{HomeCell, ReadError};
 
@@ -30,6 +31,15 @@ const RELEASES: &str = "
      ORDER BY l.number DESC
      LIMIT 100";
 
+/// Behind the last release of a page.
+const RELEASES_BEFORE: &str = "
+    SELECT l.number, l.digest, l.published_at, l.source
+      FROM releases l
+     WHERE l.flow_id = (SELECT f.id FROM flows f WHERE f.namespace_id = $1 AND f.name = $2)
+       AND l.number < $3
+     ORDER BY l.number DESC
+     LIMIT $4";
+
 /// A flow with its latest releases. Only the first row has the draft: it may be long.
 const DETAIL: &str = "
     SELECT f.name, f.live_release, l.latest, CASE WHEN l.place IS NULL OR l.place = 1 THEN f.draft END,
@@ -52,7 +62,15 @@ const SOURCES: &str = "
 
 const NAMES: &str = "SELECT name FROM flows WHERE namespace_id = $1";
 
-pub(crate) const STATEMENTS: &[&str] = &[LIST, FIND, RELEASES, DETAIL, SOURCES, NAMES];
+pub(crate) const STATEMENTS: &[&str] = &[
+    LIST,
+    FIND,
+    RELEASES,
+    RELEASES_BEFORE,
+    DETAIL,
+    SOURCES,
+    NAMES,
+];
 
 /// A flow as the API shows it.
 #[derive(Clone, Debug)]
@@ -123,15 +141,30 @@ pub async fn list_releases(
         .await?
         .query(RELEASES, &[&namespace_id, &flow])
         .await?;
-    Ok(rows
-        .iter()
-        .map(|row| ReleaseView {
-            number: row.get(0),
-            digest: row.get(1),
-            published_at: row.get(2),
-            source: row.get(3),
-        })
-        .collect())
+    Ok(rows.iter().map(read_release).collect())
+}
+
+/// Lists releases of a flow with smaller numbers than this, newest first.
+pub async fn list_releases_before(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    flow: &str,
+    before: i32,
+    limit: u16,
+) -> Result<Vec<ReleaseView>, ReadError> {
+    let limit = i64::from(limit);
+    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &flow, &before, &limit];
+    let rows = cell.reader().await?.query(RELEASES_BEFORE, &values).await?;
+    Ok(rows.iter().map(read_release).collect())
+}
+
+fn read_release(row: &Row) -> ReleaseView {
+    ReleaseView {
+        number: row.get(0),
+        digest: row.get(1),
+        published_at: row.get(2),
+        source: row.get(3),
+    }
 }
 
 /// Finds a flow with its latest releases, newest first.

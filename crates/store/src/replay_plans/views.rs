@@ -7,6 +7,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::cell::{HomeCell, ReadError};
+use crate::listed::{Listed, NEWEST, Position};
 
 macro_rules! counted {
     ($condition:literal) => {
@@ -27,9 +28,9 @@ macro_rules! counted {
 }
 
 const LIST: &str = counted!(
-    "
-     ORDER BY p.created_at DESC
-     LIMIT $2"
+    " AND (p.created_at, p.id) < ($2, $3)
+     ORDER BY p.created_at DESC, p.id DESC
+     LIMIT $4"
 );
 const FIND: &str = counted!(" AND p.id = $2");
 
@@ -131,12 +132,17 @@ pub struct ItemFilter<'a> {
 pub async fn list(
     cell: HomeCell<'_>,
     namespace_id: i32,
+    before: Option<Position>,
     limit: u16,
-) -> Result<Vec<PlanView>, ReadError> {
-    let limit = i64::from(limit);
+) -> Result<Listed<PlanView>, ReadError> {
+    let (at, id) = before.unwrap_or(NEWEST);
+    let most = i64::from(limit);
     let client = cell.reader().await?;
-    let rows = client.query(LIST, &[&namespace_id, &limit]).await?;
-    Ok(rows.iter().map(read_plan).collect())
+    let rows = client
+        .query(LIST, &[&namespace_id, &at, &id, &most])
+        .await?;
+    let position = |plan: &PlanView| (plan.created_at, *plan.id.as_uuid());
+    Ok(Listed::read(&rows, limit, read_plan, position))
 }
 
 /// Looks one plan up.

@@ -1,12 +1,13 @@
 //! `semel run job`: how far a bulk command is.
 
-use semel_api::types::StopRunJob;
+use semel_api::types::{RunJobFilter, StopRunJob};
 use semel_model::RunJobId;
 
 use super::many;
 use crate::answer::{Answer, Problem};
 use crate::commands::Repeat;
 use crate::context::Context;
+use crate::paging::{PageArguments, more};
 use crate::remote;
 use crate::style::{cell, render};
 
@@ -24,14 +25,21 @@ pub(crate) struct Arguments {
     reason: Option<String>,
     #[command(flatten)]
     repeat: Repeat,
+    #[command(flatten)]
+    page: PageArguments,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let client = remote::client(ctx)?;
     let Some(job) = arguments.job else {
-        let page = client.list_run_jobs().await?;
+        let filter = RunJobFilter {
+            limit: arguments.page.limit,
+            cursor: arguments.page.cursor.clone(),
+        };
+        let page = client.list_run_jobs(&filter).await?;
         let lines: Vec<String> = page.items.iter().map(many::tell).collect();
-        return Ok(Answer::done(&page, lines.join("\n")));
+        let answer = Answer::done(&page, lines.join("\n"));
+        return Ok(more(answer, page.next.as_deref()));
     };
     let found = match (arguments.stop, &arguments.reason) {
         (true, Some(reason)) => {

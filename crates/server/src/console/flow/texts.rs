@@ -1,14 +1,16 @@
 //! What the page of a flow says, in tables and sentences.
 
-use semel_api::types::{Flow, FlowDetail, Release};
+use semel_api::types::{Flow, FlowDetail, Page as Found, Release};
 use semel_flow::release::WebhookAuth;
 use semel_flow::{ChartStep, Flow as Checked, Inventory, examples, sample_payload};
 
 use super::super::acts::folded;
 use super::super::graph::StepCounts;
 use super::super::markup::{self, Markup, assembled, escape};
+use super::super::shell::{Shell, keep, next_page, show_list};
 use super::super::visit::Visit;
 use super::super::words;
+use crate::answer::Answered;
 
 pub(super) fn lead(flow: &Flow, shown: Option<&Release>) -> String {
     let state = match (&flow.paused, flow.live) {
@@ -204,5 +206,49 @@ pub(super) fn releases(visit: &Visit, found: &FlowDetail) -> Markup {
         "Difference",
         "Digest",
     ];
-    markup::table("Releases, the newest first", &columns, &rows)
+    let table = markup::table("Releases, the newest first", &columns, &rows);
+    let older = found.older_releases.as_deref();
+    let older = next_page("Older releases", &format!("{page}/releases"), &[], older);
+    Markup::join([table].into_iter().chain(older))
+}
+
+/// `GET /console/{namespace}/flows/{flow}/releases`.
+pub(in crate::console) async fn releases_page(visit: Visit) -> Answered {
+    let (flow, cursor) = (
+        words::encoded(visit.part("flow")),
+        visit.parameter("cursor"),
+    );
+    let asked = [("limit", "100"), ("cursor", cursor)];
+    let json = words::address(&format!("/v1/flows/{flow}/releases"), &asked);
+    let mut command = format!(
+        "semel flow releases {}",
+        words::shell_word(visit.part("flow"))
+    );
+    for (option, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
+        command.push_str(&format!(" --{option} {}", words::shell_word(value)));
+    }
+    let page = visit.page(&format!("/flows/{flow}"));
+    let back = Markup::text("The flow").link(&page).within("p", "presets");
+    let shell = Shell::new(&visit, "/flows", "Releases", &json, &command);
+    let found: Found<Release> = match visit.get(&json).await {
+        Ok(found) => found,
+        Err(error) => return keep(shell, error, vec![back]),
+    };
+    let row = |release: &Release| {
+        let number = release.number;
+        vec![
+            Markup::text(&format!("r{number}")),
+            visit.time(release.published_at),
+            Markup::text(release.proof.as_deref().unwrap_or("not rehearsed"))
+                .link(&format!("{page}/releases/{number}/rehearsal")),
+            markup::code(release.digest.get(..13).unwrap_or(&release.digest)),
+        ]
+    };
+    let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
+    let columns = ["Release", "Published", "Rehearsal", "Digest"];
+    let table = markup::table("Releases, the newest first", &columns, &rows);
+    let here = format!("{page}/releases");
+    let next = next_page("Older releases", &here, &[], found.next.as_deref());
+    let lead = Markup::text(&format!("Releases of {}.", visit.part("flow")));
+    show_list(shell, lead, [back, table].into_iter().chain(next).collect())
 }

@@ -73,6 +73,7 @@ impl Stage {
         let mut pages: Vec<String> = [
             "/flows/routed",
             "/flows/routed?release=2",
+            "/flows/routed/releases",
             "/flows/routed/diff/r1..r2",
             "/flows/routed/releases/1/rehearsal",
             "/flows/routed/releases/2/rehearsal",
