@@ -29,6 +29,7 @@ mod lines;
 mod live;
 mod look;
 mod markup;
+mod members;
 mod oidc;
 mod overview;
 mod records;
@@ -46,6 +47,7 @@ mod shell;
 mod subscriptions;
 mod tasks;
 mod timeline;
+mod tokens;
 mod visit;
 mod waits;
 mod words;
@@ -196,7 +198,8 @@ fn reading() -> Routes {
         )
         .get("/console/{namespace}/settings", page, settings::page)
         .merge(record_pages())
-        .get("/console/{namespace}/tokens", page, records::tokens)
+        .get("/console/{namespace}/tokens", page, tokens::page)
+        .get("/console/{namespace}/people", page, members::page)
         .get("/console/{namespace}/json/{*rest}", page, records::json)
         .get("/console/{namespace}/{*rest}", page, nothing_there)
 }
@@ -316,6 +319,22 @@ fn operating() -> Routes {
             replays::change,
         )
         .post(test_alerts, form, settings::test_alerts)
+        .post("/console/{namespace}/tokens", form, tokens::create)
+        .post(
+            "/console/{namespace}/tokens/{token}/revoke",
+            form,
+            tokens::revoke,
+        )
+        .post(
+            "/console/{namespace}/people/groups",
+            form,
+            members::change_group,
+        )
+        .post(
+            "/console/{namespace}/people/{person}",
+            form,
+            members::change_person,
+        )
 }
 
 /// Adds what every response says, and shows an error as a page.

@@ -180,7 +180,7 @@ const WAYS: [(&str, &[&str]); 22] = [
 ];
 
 /// The pages of the console, behind `/console/{namespace}`.
-pub(super) const PAGES: [&str; 66] = [
+pub(super) const PAGES: [&str; 67] = [
     "/",
     "/runs",
     "/runs?q=state%3Afailed",
@@ -247,6 +247,7 @@ pub(super) const PAGES: [&str; 66] = [
     "/waits?all=yes",
     "/waits/{wait}",
     "/tokens",
+    "/people",
 ];
 
 /// What is asked in the namespace with a hundred old runs.

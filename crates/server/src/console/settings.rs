@@ -93,6 +93,7 @@ async fn show_settings(
 fn links(visit: &Visit) -> Markup {
     let pages = [
         ("Tokens", "/tokens"),
+        ("People and groups", "/people"),
         ("Secrets", "/secrets"),
         ("Audit record", "/audit"),
     ];

@@ -10,6 +10,7 @@ mod flows;
 mod hostile;
 mod live;
 mod look;
+mod managing;
 mod oidc;
 mod operating;
 mod pages;

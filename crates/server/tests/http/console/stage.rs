@@ -113,6 +113,7 @@ impl Stage {
             "/flows/asking",
             "/audit",
             "/tokens",
+            "/people",
         ]
         .iter()
         .map(|page| format!("/console/main{page}"))
