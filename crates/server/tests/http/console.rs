@@ -8,6 +8,7 @@ mod doubts;
 mod events;
 mod flows;
 mod hostile;
+mod keyboard;
 mod live;
 mod look;
 mod managing;

@@ -1,5 +1,7 @@
 //! Debian's chromium without a screen, driven over its own protocol through two named pipes.
 
+mod keys;
+
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
