@@ -553,7 +553,7 @@ CREATE TABLE attention (
     assignee text,
     -- What operators noted about a doubt.
     note text,
-    -- Until when a doubt is listed last.
+    -- Until when a doubt is put off.
     snoozed_until timestamp with time zone,
 
     CONSTRAINT attention_pkey PRIMARY KEY (subject_id, kind, partition_date)
@@ -1346,9 +1346,9 @@ CREATE TABLE resources (
     media_type text NOT NULL,
     -- Its name, for people.
     name text,
-    -- The run that kept it first; null where it was uploaded.
+    -- The run that kept it; null where it was uploaded, or where several runs kept it.
     run_id uuid,
-    -- The step that kept it first; null where it was uploaded.
+    -- The step that kept it; null where it was uploaded, or where several runs kept it.
     step text,
     -- When.
     created_at timestamp with time zone NOT NULL DEFAULT moment(),

@@ -250,19 +250,15 @@ impl Resources {
         Ok(removed)
     }
 
-    /// Removes the bytes of a resource whose row went, at once, unless a row needs them again.
+    /// Removes the bytes of a resource at once, whatever its row says.
     pub(crate) async fn remove(
         &self,
         namespace_id: i32,
         resource: ResourceRef,
     ) -> Result<(), ExpireError> {
         let at = Timestamp::UNIX_EPOCH;
-        let Some(aside) = self.store.set_aside(namespace_id, resource, at).await? else {
-            return Ok(());
-        };
-        match resources::is_needed(self.cell.of(resource), namespace_id, resource).await? {
-            true => self.store.restore(aside).await?,
-            false => self.store.discard(aside).await?,
+        if let Some(aside) = self.store.set_aside(namespace_id, resource, at).await? {
+            self.store.discard(aside).await?;
         }
         Ok(())
     }

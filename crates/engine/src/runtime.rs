@@ -285,7 +285,7 @@ impl Runtime {
     /// Takes over what a look found out: the time, who is live, and whether what is cached is current.
     pub(crate) fn note_look(&self, look: &Look) {
         self.clock.set(look.now);
-        self.work.room.share(look.has_namespaces);
+        self.work.room.share(look.has_several_namespaces);
         self.reach.limits.divide_by(look.servers);
         let roster = Roster::new(self.session().id, look.sessions.clone());
         self.roster.send_if_modified(|known| {

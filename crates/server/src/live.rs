@@ -6,8 +6,8 @@
 //!
 //! A mark says nothing but whether something changed; the page then asks for itself again, with the rights
 //! of who looks. Both have a budget that the number of people and of topics does not change: a server looks
-//! once a second, and its streams together ask for one page a second, because each is told how long a page
-//! rests.
+//! once a second, and its streams together ask for about one page a second, because each is told how long a
+//! page rests.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};

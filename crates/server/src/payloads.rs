@@ -88,6 +88,9 @@ impl HasPayload for Effect {
         self.sent = None;
         self.note = None;
         self.find_url = None;
+        if let Some(attended) = &mut self.attended {
+            attended.note = None;
+        }
     }
 }
 

@@ -19,7 +19,9 @@ const INSERT: &str = "
     VALUES ($1, $2, $3, $4, $5, $6, $7, moment() + make_interval(secs => $8))
         ON CONFLICT (namespace_id, digest) DO UPDATE
        SET expires_at = greatest(resources.expires_at, EXCLUDED.expires_at),
-           name = coalesce(resources.name, EXCLUDED.name)";
+           name = coalesce(resources.name, EXCLUDED.name),
+           run_id = CASE WHEN resources.run_id = EXCLUDED.run_id THEN resources.run_id END,
+           step = CASE WHEN resources.run_id = EXCLUDED.run_id THEN resources.step END";
 
 const FIND: &str = "
     SELECT digest, bytes, media_type, name, run_id, step, created_at, expires_at

@@ -10,7 +10,9 @@ mod runs;
 mod erase;
 
 pub(crate) use erase::STATEMENTS as ERASE;
-pub use erase::{ErasedRun, Family, Marked, erase, erase_elsewhere, erase_named, mark};
+pub use erase::{
+    ErasedRun, Family, Marked, erase, erase_elsewhere, erase_named, list_stored, mark,
+};
 pub use runs::{DeletedRuns, OldRuns, RunCursor, delete_old, list_old, list_releases};
 
 use semel_model::Span;

@@ -33,7 +33,7 @@ pub struct Attended {
     /// What they found so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Until when it is listed last.
+    /// Until when it is put off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snoozed_until: Option<Timestamp>,
 }

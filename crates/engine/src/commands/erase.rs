@@ -31,7 +31,9 @@ pub enum EraseError {
     #[error("a run of its key has not ended, or something of it is in doubt")]
     NotEnded,
     /// A journal was written by another version.
-    #[error("the journal of {run} cannot be read by this version")]
+    #[error(
+        "the journal of {run} cannot be read by this version: erase it with the version that wrote it"
+    )]
     Unreadable {
         /// Its run.
         run: RunId,
@@ -91,11 +93,12 @@ impl Runtime {
     ) -> Result<Erasure, EraseError> {
         let act = AuditEntry::new(namespace_id, actor, "run.erase", &run.to_string());
         let act = act.because(reason)?.about(run);
-        let family = match retention::mark(self.cell.of(run), namespace_id, run, &act).await? {
-            Marked::Runs(family) => family,
-            Marked::Unknown => return Err(EraseError::Unknown),
-            Marked::Open => return Err(EraseError::NotEnded),
-        };
+        // Nothing is marked that could not be erased.
+        let found = self.family(namespace_id, run, None).await?;
+        for &(run, partition_date) in &found.runs {
+            self.remains_of(run, partition_date).await?;
+        }
+        let family = self.family(namespace_id, run, Some(&act)).await?;
         let mut erasure = Erasure {
             runs: family.runs.len() as u64,
             resources: 0,
@@ -109,6 +112,24 @@ impl Runtime {
         Ok(erasure)
     }
 
+    async fn family(
+        &self,
+        namespace_id: i32,
+        run: RunId,
+        act: Option<&AuditEntry>,
+    ) -> Result<Family, EraseError> {
+        match retention::mark(self.cell.of(run), namespace_id, run, act).await? {
+            Marked::Runs(family) => Ok(family),
+            Marked::Unknown => Err(EraseError::Unknown),
+            Marked::Open => Err(EraseError::NotEnded),
+        }
+    }
+
+    async fn remains_of(&self, run: RunId, partition_date: Date) -> Result<Remains, EraseError> {
+        let rows = journal::read(self.cell.of(run), partition_date, run).await?;
+        remains(run, &rows)
+    }
+
     async fn erase_batch(
         &self,
         namespace_id: i32,
@@ -118,8 +139,7 @@ impl Runtime {
     ) -> Result<(), EraseError> {
         let mut erased = Vec::with_capacity(batch.len());
         for &(run, partition_date) in batch {
-            let rows = journal::read(self.cell.of(run), partition_date, run).await?;
-            let remains = remains(run, &rows).ok_or(EraseError::Unreadable { run })?;
+            let remains = self.remains_of(run, partition_date).await?;
             for name in remains.names {
                 retention::erase_named(self.cell.of(name), name, run).await?;
             }
@@ -131,12 +151,13 @@ impl Runtime {
             });
         }
         let (cell, key) = (self.cell.every(), &family.key);
-        let gone = retention::erase_elsewhere(cell, namespace_id, key, &erased).await?;
-        for resource in &gone {
+        let stored = retention::list_stored(cell, &erased).await?;
+        for resource in &stored {
             let removed = self.resources().remove(namespace_id, *resource).await;
             removed.map_err(|error| EraseError::Unavailable(error.to_string()))?;
         }
-        erasure.resources += gone.len() as u64;
+        retention::erase_elsewhere(cell, namespace_id, key, &erased).await?;
+        erasure.resources += stored.len() as u64;
         if let Some(first) = erased.first() {
             retention::erase(self.cell.of(first.run), &erased).await?;
         }
@@ -144,14 +165,15 @@ impl Runtime {
     }
 }
 
-/// What a journal keeps: where the run came from, its effects without what they gave, and its end. None where
-/// an event cannot be read.
-fn remains(run: RunId, rows: &[JournalRow]) -> Option<Remains> {
+/// What a journal keeps: where the run came from, which runs it started, its effects without what they gave, and
+/// its end.
+fn remains(run: RunId, rows: &[JournalRow]) -> Result<Remains, EraseError> {
     let mut ledger = PastLedger::new(run);
     let (mut names, mut started) = (BTreeSet::new(), BTreeSet::new());
-    let (mut begun, mut ended) = (Vec::new(), None);
+    let (mut events, mut ended) = (Vec::new(), None);
     for row in rows {
-        for event in row.read().ok()? {
+        let read = row.read().map_err(|_| EraseError::Unreadable { run })?;
+        for event in read {
             if let Event::Named {
                 named: NameEvent::Asked { name, .. },
                 ..
@@ -161,19 +183,19 @@ fn remains(run: RunId, rows: &[JournalRow]) -> Option<Remains> {
             }
             if let Event::Started { run, .. } = &event {
                 started.insert(*run);
+                events.push(event.clone());
             }
-            begun.extend(erased_beginning(&event));
+            events.extend(erased_beginning(&event));
             ended = erased_end(&event).or(ended);
             ledger.read(event, row.at);
         }
     }
-    let mut events = begun;
     // A run that ended before it had read what the one before it did leaves that to the next.
     if ledger.unread().is_none() {
         events.push(erased_ledger(ledger)?);
     }
     events.extend(ended);
-    Some(Remains {
+    Ok(Remains {
         events,
         names,
         started,
@@ -222,23 +244,22 @@ fn erased_end(event: &Event) -> Option<Event> {
 }
 
 /// What the run and those before it did, as the next run of the key reads it.
-fn erased_ledger(ledger: PastLedger) -> Option<Event> {
+fn erased_ledger(ledger: PastLedger) -> Result<Event, EraseError> {
     let mut inherited = ledger.inherited(0, |_| false);
-    let Event::Inherited { runs, effects, .. } = &mut inherited else {
-        return None;
-    };
-    // The reader adds the run itself.
-    runs.remove(0);
-    for effect in effects {
-        match &mut effect.outcome {
-            PastOutcome::Done { result, .. } => erase_value(result),
-            PastOutcome::Failed { fault } => erase_fault(fault),
-            PastOutcome::Undone => {}
-            // The next run would send it again as it was: nothing of a key that is in doubt is erased.
-            PastOutcome::InDoubt { .. } => return None,
+    if let Event::Inherited { runs, effects, .. } = &mut inherited {
+        // The reader adds the run itself.
+        runs.remove(0);
+        for effect in effects {
+            match &mut effect.outcome {
+                PastOutcome::Done { result, .. } => erase_value(result),
+                PastOutcome::Failed { fault } => erase_fault(fault),
+                PastOutcome::Undone => {}
+                // The next run would look into it by what was sent: nothing of such a key is erased.
+                PastOutcome::InDoubt { .. } => return Err(EraseError::NotEnded),
+            }
         }
     }
-    Some(inherited)
+    Ok(inherited)
 }
 
 fn erase_value(value: &mut Value) {

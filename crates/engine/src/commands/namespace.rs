@@ -97,7 +97,7 @@ impl Runtime {
         })
     }
 
-    /// Changes a namespace. The same again is no change.
+    /// Changes a namespace.
     ///
     /// # Errors
     ///

@@ -150,7 +150,7 @@ impl Runtime {
                     ReopenResult::NotFailed => Err(ResumeError::Busy),
                     ReopenResult::KeyTaken => Err(unfit("another run answers for its key now")),
                     ReopenResult::HistoryGone => Err(unfit(
-                        "its history has been deleted, so Semel cannot know what it did; \
+                        "its history has been deleted or its payloads erased; \
                          start another one",
                     )),
                 }

@@ -3,7 +3,7 @@
 //! Servers do not agree on holders: each works them out from the sessions that the database lists as
 //! live, and all come to the same result (rendezvous hashing). A server that starts or stops moves only the duties that
 //! it takes over or leaves. For a moment two servers may hold a duty, or none: every duty is safe to do
-//! twice, and is done at least every few seconds.
+//! twice, and is done again before long.
 
 use semel_model::SessionId;
 

@@ -20,6 +20,9 @@ const RETRY_MAX: Duration = Duration::from_millis(100);
 /// How often a server looks. Jitter may shorten the pause between two looks by a fifth.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// The shortest pause after a take that found nothing.
+const REST_MIN: Duration = Duration::from_millis(20);
+
 /// Takes runs that are due.
 pub(super) struct Poller {
     runtime: Arc<Runtime>,
@@ -84,7 +87,9 @@ impl Poller {
         let runtime = &self.runtime;
         runtime.clock.set(catch.now);
         if catch.taken.is_empty() {
-            return Ok(catch.next_due.unwrap_or(POLL_EVERY).min(POLL_EVERY));
+            // What is due may be of a namespace that has its share: its runs end before long.
+            let next = catch.next_due.unwrap_or(POLL_EVERY);
+            return Ok(next.clamp(REST_MIN, POLL_EVERY));
         }
         for (taken, holding) in catch.taken.into_iter().zip(holdings) {
             runtime.metrics.taken.add_one();

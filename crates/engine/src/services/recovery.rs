@@ -11,7 +11,7 @@ use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 
 /// How often each process looks for expired sessions; more often if leases are short.
-const INTERVAL_MAX: Duration = Duration::from_millis(500);
+const INTERVAL_MAX: Duration = Duration::from_millis(1_000);
 
 /// Frees the runs of sessions that expired and of workers that fell silent.
 pub(super) struct Recovery {
@@ -69,7 +69,7 @@ impl Recovery {
 
 impl Service for Recovery {
     const NAME: &'static str = "recovery";
-    const HELD_BY: HeldBy = HeldBy::Holders(1);
+    const HELD_BY: HeldBy = HeldBy::Holders(3);
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics

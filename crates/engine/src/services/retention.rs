@@ -84,6 +84,11 @@ impl Service for Retention {
         let refused = this.delete_all(|| refused_deliveries::forget(cell.every(), history));
         let repeats = this.delete_all(|| duplicates::forget(cell.every(), history));
         let tallies = this.delete_all(|| tallies::forget(cell.home()));
+        let mut is_behind = false;
+        let runs = async {
+            is_behind = walk.go_on(&runtime).await?;
+            Ok(())
+        };
         let tasks: [(&str, BoxFuture<'_, Result<(), ReadError>>); 11] = [
             ("commands and bodies", Box::pin(swept)),
             ("answers", Box::pin(answers)),
@@ -95,7 +100,7 @@ impl Service for Retention {
             ("duplicates", Box::pin(repeats)),
             ("tallies", Box::pin(tallies)),
             ("keys", Box::pin(this.delete_keys())),
-            ("runs", Box::pin(walk.go_on(&runtime))),
+            ("runs", Box::pin(runs)),
         ];
         // One that fails leaves the others their turn.
         let (mut failed, all) = (Vec::new(), tasks.len());
@@ -110,6 +115,7 @@ impl Service for Retention {
         match failed.pop() {
             // The database has trouble: the service rests.
             Some(error) if failed.len() + 1 == all => Err(error.into()),
+            None if is_behind => Ok(self.batch_pause),
             Some(_) | None => Ok(self.pace.interval),
         }
     }

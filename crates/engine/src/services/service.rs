@@ -7,7 +7,7 @@
 //!
 //! A duty belongs to one server, or a few: the roster says which. The others make a pass only where something wakes
 //! them, such as an event that one of their own runs emitted, and until that pass leaves nothing to do.
-//! So work starts as quickly on any server, and idle servers ask the database for nothing. A server that a duty
+//! So work starts as quickly on any server, and the others do not ask the database about it. A server that a duty
 //! passes to makes a pass at once.
 //!
 //! A pause is shortened by jitter, so that servers that started together do not query together. A
@@ -124,8 +124,14 @@ pub(super) trait Service: Send + Sized + 'static {
             let mut failures = 0_u32;
             // Whether the last pass left more to do: then this server goes on, whoever holds the duty.
             let mut goes_on = false;
+            // Whether this server held the duty, and has not handed it over.
+            let mut held_before = false;
             loop {
                 let holds = Self::HELD_BY.includes(&roster.borrow(), Self::NAME);
+                if held_before && !holds && !goes_on {
+                    self.hand_over();
+                }
+                held_before = holds || (held_before && goes_on);
                 tokio::select! {
                     biased;
                     () = shutdown.cancelled() => break,
@@ -133,7 +139,6 @@ pub(super) trait Service: Send + Sized + 'static {
                     () = tokio::time::sleep(jittered(pause)), if holds || goes_on => {
                         let holds = Self::HELD_BY.includes(&roster.borrow(), Self::NAME);
                         if !holds && !goes_on {
-                            self.hand_over();
                             continue;
                         }
                     }

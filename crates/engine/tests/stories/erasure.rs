@@ -215,3 +215,32 @@ async fn a_run_that_has_not_ended_or_is_in_doubt_is_not_erased_and_an_erased_one
     assert_eq!(planted(&world).await?, []);
     Ok(())
 }
+
+#[tokio::test]
+async fn what_another_run_stored_too_is_not_removed() -> Result<()> {
+    let world = World::start_with_outputs().await?;
+    world
+        .publish("steps:\n  - id: large\n    persist: { value: '${{ input.long }}', name: list }\nresult: steps.large.result\n")
+        .await?;
+    let long = "x".repeat(70_000);
+    let deliver = async |id: &str| {
+        let payload = json!({"id": id, "long": long}).to_string();
+        world.play(&payload).await
+    };
+    let (first, _) = deliver("a").await?;
+    deliver("b").await?;
+
+    let erased = world
+        .engine
+        .erase_run(world.namespace_id, first.run, "x", "test")
+        .await?;
+
+    assert_eq!(erased.resources, 0);
+    let client = world.database().connect().await?;
+    let rows: i64 = client
+        .query_one("SELECT count(*) FROM resources", &[])
+        .await?
+        .get(0);
+    assert_eq!(rows, 1, "the other run needs it");
+    Ok(())
+}

@@ -178,6 +178,28 @@ async fn what_an_earlier_run_did_is_not_repeated_after_that_run_is_gone() -> Res
     Ok(())
 }
 
+/// Each item reads what stood at its place before, whichever run that was of.
+#[tokio::test]
+async fn what_an_earlier_run_did_for_an_item_is_not_repeated() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish(
+            "keep: { for: 1d, then: same }\nsteps:\n  - id: each\n    foreach: { in: input.items, key: string(item), steps: \
+             [{ id: post, guard: review, http: { post: 'PEER/plain/items', json: { item: '${{ item }}' } } }] }\n",
+        )
+        .await?;
+    for items in ["[1,2]", "[1]", "[1,2]"] {
+        let payload = format!(r#"{{"id":"o-1","items":{items}}}"#);
+        let (_, end) = world.play(&payload).await?;
+        ensure!(end.state == RunState::Succeeded, "{end:?}");
+        days_later(&world, 50).await?;
+        delete_old(&world).await?;
+    }
+
+    assert_eq!(world.peer.count("/plain/").await?.effects, 2);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_held_key_keeps_its_run_and_a_key_of_new_intents_its_count() -> Result<()> {
     let world = World::start().await?;

@@ -31,7 +31,8 @@ const OPEN_RUNS: &str = "SELECT count(*) FROM queue";
 const HELD_RUNS: &str = "SELECT count(*) FROM paused_runs";
 
 async fn count(world: &World, sql: &str) -> Result<i64> {
-    let client = world.engine.cell().reader().await?;
+    // Not over the engine's own connections, which a thousand runs keep busy.
+    let client = world.database().connect().await?;
     Ok(client.query_one(sql, &[]).await?.get(0))
 }
 

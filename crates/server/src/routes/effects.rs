@@ -108,7 +108,7 @@ fn attending() -> Routes {
         .post("/effects/{effect}/snooze", MaySettle, effects::snooze)
         .op(
             "snooze_doubt",
-            "Put a doubt off: it is listed last until then.",
+            "Put a doubt off: lists leave it out until then, unless asked; the console lists it last.",
         )
         .keyed()
         .takes::<SnoozeDoubt>()

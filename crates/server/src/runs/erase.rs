@@ -45,6 +45,8 @@ fn view(run: RunId, erased: Erasure) -> ErasedRuns {
     let mut not_reached = vec![
         "what destinations, workers and receivers of events were sent".to_owned(),
         "entries of kv, and steps' keys and external ids, which stay".to_owned(),
+        "the audit record: reasons, and notes on doubts".to_owned(),
+        "resources that clients uploaded, or that runs of other keys stored too".to_owned(),
         "responses to API commands, which expire within a day".to_owned(),
         "backups, replicas' logs and exports of the database".to_owned(),
     ];

@@ -39,8 +39,9 @@ impl Operation<'_> {
         }
     }
 
+    /// Whether it is about something of a namespace. Namespaces themselves belong to the installation.
     fn has_objects(&self) -> bool {
-        self.path.contains('{')
+        self.path.contains('{') && self.described["x-right"] != "instance"
     }
 }
 

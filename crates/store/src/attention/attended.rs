@@ -45,7 +45,7 @@ pub struct AttendedDoubt {
     pub assignee: Option<String>,
     /// What they found so far.
     pub note: Option<String>,
-    /// Until when it is listed last.
+    /// Until when it is put off.
     pub snoozed_until: Option<Timestamp>,
 }
 

@@ -67,7 +67,7 @@ pub(super) const REOPEN_ONE: &str = reopen!(
     held AS MATERIALIZED (
         SELECT c.id FROM runs r JOIN claims c ON c.id = r.claim_id AND c.run_id = r.id
          WHERE r.id = $3 AND r.erased_at IS NULL AND c.expires_at IS NOT NULL
-           FOR UPDATE OF c),
+           FOR UPDATE OF c FOR SHARE OF r),
     chosen AS MATERIALIZED (
         SELECT p.run_id, r.partition_date
           FROM child_runs p JOIN runs r ON r.id = p.run_id

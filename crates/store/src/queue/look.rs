@@ -43,7 +43,7 @@ pub struct Look {
     /// How long until a run is due that no session holds, where one is known.
     pub next_due: Option<Duration>,
     /// Whether there is more than one namespace.
-    pub has_namespaces: bool,
+    pub has_several_namespaces: bool,
     /// How many sessions are live, those that stop included.
     pub servers: usize,
 }
@@ -66,7 +66,7 @@ impl Taker {
             config_version: row.get(2),
             sessions: sessions.into_iter().map(SessionId::from_uuid).collect(),
             next_due: next_due.map(|secs| Duration::from_secs_f64(secs.max(0.0))),
-            has_namespaces: namespaces.len() > 1,
+            has_several_namespaces: namespaces.len() > 1,
             servers: usize::try_from(row.get::<_, i64>(6)).unwrap_or_default(),
         })
     }

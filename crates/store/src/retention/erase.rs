@@ -125,14 +125,15 @@ const ERASE_NAMED: &str = "
            note = NULL
      WHERE n.id = $1 AND n.holder_run = $2 AND n.state IN ('done', 'failed')";
 
+/// The resources that these runs kept, and no other run.
+const STORED: &str = "SELECT digest FROM resources WHERE run_id = ANY ($1)";
+
 /// What lies in no slot of the run's.
 const ERASE_ELSEWHERE: &str = "
     WITH stale AS (
         UPDATE stale_deliveries s SET payload = '\"erased\"' WHERE s.namespace_id = $1 AND s.key = $2),
     answers AS (DELETE FROM llm_answers a WHERE a.run_id = ANY ($3))
-    DELETE FROM resources r
-     WHERE r.run_id = ANY ($3)
- RETURNING r.digest";
+    DELETE FROM resources WHERE run_id = ANY ($3)";
 
 /// Deliveries of events of a key that are on their way.
 const UNDER_WAY: &str = "
@@ -146,6 +147,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     MARK,
     ERASE,
     ERASE_NAMED,
+    STORED,
     ERASE_ELSEWHERE,
     UNDER_WAY,
 ];
@@ -186,12 +188,13 @@ pub struct ErasedRun {
     pub events: Vec<Event>,
 }
 
-/// Marks the runs of a run's key as erased, and records who asked for it.
+/// Marks the runs of a run's key as erased, and records who asked for it. Without an act they are only
+/// looked at.
 pub async fn mark(
     cell: SlotCell<'_>,
     namespace_id: i32,
     run: RunId,
-    act: &AuditEntry,
+    act: Option<&AuditEntry>,
 ) -> Result<Marked, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
@@ -214,8 +217,10 @@ pub async fn mark(
     let runs = tree.iter().filter_map(dated).collect();
     let values: [&(dyn ToSql + Sync); 3] = [&low, &high, &namespace_id];
     let deliveries: i64 = tx.query_one(UNDER_WAY, &values).await?.get(0);
-    tx.execute(MARK, &[&roots]).await?;
-    audit::append(&tx, act).await?;
+    if let Some(act) = act {
+        tx.execute(MARK, &[&roots]).await?;
+        audit::append(&tx, act).await?;
+    }
     tx.commit().await?;
     Ok(Marked::Runs(Family {
         runs,
@@ -226,7 +231,7 @@ pub async fn mark(
 
 /// Erases what was said in some runs of a key.
 pub async fn erase(cell: SlotCell<'_>, runs: &[ErasedRun]) -> Result<(), ReadError> {
-    let ids: Vec<Uuid> = runs.iter().map(|it| *it.run.as_uuid()).collect();
+    let ids = ids_of(runs);
     let dates: Vec<Date> = runs.iter().map(|it| it.partition_date).collect();
     let events: Vec<String> = runs.iter().map(|it| to_text(&it.events)).collect();
     let ranges = |range: fn(&RunId) -> (Uuid, Uuid)| -> (Vec<Uuid>, Vec<Uuid>) {
@@ -253,18 +258,31 @@ pub async fn erase_named(
     Ok(())
 }
 
+/// The resources that runs kept, and no other run: their bytes go before their rows do.
+pub async fn list_stored(
+    cell: EveryCell<'_>,
+    runs: &[ErasedRun],
+) -> Result<Vec<ResourceRef>, ReadError> {
+    let client = cell.reader().await?;
+    let rows = client.query(STORED, &[&ids_of(runs)]).await?;
+    Ok(rows.iter().filter_map(|row| to_ref(row.get(0))).collect())
+}
+
 /// Erases what is kept of runs apart from them: deliveries of their key that were too old, answers of
-/// language models, resources. Gives the resources whose rows went: their bytes go next.
+/// language models, resources.
 pub async fn erase_elsewhere(
     cell: EveryCell<'_>,
     namespace_id: i32,
     key: &[u8],
     runs: &[ErasedRun],
-) -> Result<Vec<ResourceRef>, ReadError> {
-    let ids: Vec<Uuid> = runs.iter().map(|it| *it.run.as_uuid()).collect();
+) -> Result<(), ReadError> {
     let client = cell.reader().await?;
-    let rows = client
-        .query(ERASE_ELSEWHERE, &[&namespace_id, &key, &ids])
+    client
+        .execute(ERASE_ELSEWHERE, &[&namespace_id, &key, &ids_of(runs)])
         .await?;
-    Ok(rows.iter().filter_map(|row| to_ref(row.get(0))).collect())
+    Ok(())
+}
+
+fn ids_of(runs: &[ErasedRun]) -> Vec<Uuid> {
+    runs.iter().map(|it| *it.run.as_uuid()).collect()
 }

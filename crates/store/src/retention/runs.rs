@@ -7,7 +7,8 @@
 //!   named effect does not know its outcome yet, nothing of the key goes.
 //! - While the key is held, its run stays: a repeat gets that run's answer.
 //! - A run that another one followed goes once a later run has read what was done before it, so that
-//!   no effect is forgotten that the next run of the key would repeat.
+//!   no effect is forgotten that the next run of the key would repeat. One with items or branches
+//!   stays until all of its key goes: each of those is read by the one that stands at its place later.
 //! - With the last run of a key that is free goes its claim.
 
 use std::collections::HashMap;
@@ -69,6 +70,7 @@ const JUDGE: &str = concat!(
            EXISTS (SELECT FROM journal j, json_array_elements(j.events) e
                     WHERE j.partition_date = r.partition_date AND j.run_id = r.id
                       AND e ->> 'event' = 'inherited'),
+           EXISTS (SELECT FROM child_runs c WHERE c.parent_id = r.id),
            ",
     is_open!(),
     "
@@ -120,6 +122,10 @@ const DELETE: &str = "/* commits alone: delete runs */
     places AS (DELETE FROM child_runs c USING gone g WHERE c.run_id = g.run_id),
     ended AS (DELETE FROM runs r USING gone g WHERE r.id = g.run_id RETURNING 1)
     SELECT count(*) FROM ended";
+
+/// A run that lost a part of its child runs is not resumed or replayed any more.
+const CLOSE: &str = "
+    UPDATE runs SET erased_at = coalesce(erased_at, moment()) WHERE id = ANY ($1)";
 
 const FREE_CLAIMS: &str = "DELETE FROM claims WHERE id = ANY ($1) AND expires_at IS NULL";
 
@@ -223,34 +229,69 @@ pub async fn delete_old(
             id: row.get(1),
             is_old: row.get(2),
             has_read: row.get(3),
-            is_open: row.get(4),
+            has_children: row.get(4),
+            is_open: row.get(5),
         });
     }
-    let (mut runs, mut free) = (Vec::new(), Vec::new());
+    let mut batch = DeletedBatch::default();
     for (claim, judged) in &keys {
         let (is_free, may_go) = locked[claim];
         let (gone, is_whole) = which_go(judged, is_free);
-        runs.extend(gone);
-        free.extend((is_whole && may_go).then_some(*claim));
+        if !batch.add_key(&tx, gone).await? {
+            break;
+        }
+        batch.free.extend((is_whole && may_go).then_some(*claim));
     }
-    if runs.is_empty() {
+    if batch.tree.is_empty() {
         return Ok(DeletedRuns::default());
     }
-    let limit = DELETE_MAX as i64 + 1;
-    let mut tree: Vec<(Uuid, Option<Date>)> = tx
-        .query(TREE, &[&runs, &limit])
-        .await?
-        .iter()
-        .map(|row| (row.get(0), row.get(1)))
-        .collect();
-    let more = tree.len() > DELETE_MAX;
-    tree.truncate(DELETE_MAX);
-    let count = delete(&tx, &tree).await?;
-    if !more {
-        tx.execute(FREE_CLAIMS, &[&free]).await?;
-    }
+    let count = delete(&tx, &batch.tree).await?;
+    tx.execute(CLOSE, &[&batch.halved]).await?;
+    tx.execute(FREE_CLAIMS, &[&batch.free]).await?;
     tx.commit().await?;
-    Ok(DeletedRuns { count, more })
+    Ok(DeletedRuns {
+        count,
+        more: batch.is_full,
+    })
+}
+
+/// What one transaction deletes.
+#[derive(Default)]
+struct DeletedBatch {
+    /// Runs and child runs, with the partition of their journal where they began.
+    tree: Vec<(Uuid, Option<Date>)>,
+    /// Claims that go as well.
+    free: Vec<Uuid>,
+    /// Runs that lose a part of their child runs only.
+    halved: Vec<Uuid>,
+    is_full: bool,
+}
+
+impl DeletedBatch {
+    /// Adds the runs of a key that go, with their child runs: all of them, or as many as fit where the key is the
+    /// first. False where not all were added.
+    async fn add_key(
+        &mut self,
+        tx: &deadpool_postgres::Transaction<'_>,
+        runs: Vec<Uuid>,
+    ) -> Result<bool, ReadError> {
+        if runs.is_empty() {
+            return Ok(true);
+        }
+        let limit = DELETE_MAX as i64 + 1;
+        let rows = tx.query(TREE, &[&runs, &limit]).await?;
+        let fits = self.tree.len() + rows.len() <= DELETE_MAX;
+        self.is_full = !fits;
+        if !fits && !self.tree.is_empty() {
+            return Ok(false);
+        }
+        let tree = rows.iter().map(|row| (row.get(0), row.get(1)));
+        self.tree.extend(tree.take(DELETE_MAX));
+        if !fits {
+            self.halved = runs;
+        }
+        Ok(fits)
+    }
 }
 
 /// A run of a key.
@@ -258,6 +299,7 @@ struct JudgedRun {
     id: Uuid,
     is_old: bool,
     has_read: bool,
+    has_children: bool,
     is_open: bool,
 }
 
@@ -270,7 +312,8 @@ fn which_go(runs: &[JudgedRun], is_free: bool) -> (Vec<Uuid>, bool) {
         return (runs.iter().map(|run| run.id).collect(), true);
     }
     let read = runs.iter().rposition(|run| run.has_read).unwrap_or(0);
-    let gone = runs[..read].iter().filter(|run| run.is_old);
+    let gone = runs[..read].iter();
+    let gone = gone.filter(|run| run.is_old && !run.has_children);
     (gone.map(|run| run.id).collect(), false)
 }
 
@@ -301,6 +344,7 @@ mod tests {
             id: Uuid::from_u128(number),
             is_old,
             has_read,
+            has_children: false,
             is_open: false,
         }
     }
@@ -334,6 +378,16 @@ mod tests {
         assert_eq!(numbers(which_go(&unread, true)), (vec![], false));
         assert_eq!(numbers(which_go(&read, false)), (vec![1, 2], false));
         assert_eq!(numbers(which_go(&young, false)), (vec![1], false));
+    }
+
+    #[test]
+    fn a_run_with_items_goes_with_its_whole_key_only() {
+        let mut runs = [run(1, true, false), run(2, false, true)];
+        runs[0].has_children = true;
+
+        assert_eq!(numbers(which_go(&runs, true)), (vec![], false));
+        runs[1].is_old = true;
+        assert_eq!(numbers(which_go(&runs, true)), (vec![1, 2], true));
     }
 
     #[test]

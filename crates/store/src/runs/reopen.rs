@@ -28,7 +28,7 @@ macro_rules! reopen {
          WHERE r.id = $1 AND r.erased_at IS NULL AND r.state IN (",
             $states,
             ")
-           FOR UPDATE OF c),
+           FOR UPDATE OF c FOR SHARE OF r),
     last AS MATERIALIZED (
         SELECT h.run_id, h.partition_date, max(j.seq) AS seq, max(j.epoch) AS epoch
           FROM claimed h JOIN journal j ON j.partition_date = h.partition_date AND j.run_id = h.run_id

@@ -121,7 +121,7 @@ async fn the_only_namespace_is_taken_in_the_order_of_time() -> Result<()> {
     let rest = taker.take(session, 100, true).await?;
     let none = taker.take(session, 100, true).await?;
 
-    assert!(!look.has_namespaces);
+    assert!(!look.has_several_namespaces);
     assert_eq!(look.sessions, [session]);
     let set = |taken: &[Taken]| -> BTreeSet<RunId> { taken.iter().map(|it| it.run).collect() };
     assert_eq!(set(&first.taken), runs[..10].iter().copied().collect());

@@ -39,7 +39,7 @@ pub(crate) struct Note {
     remove: bool,
 }
 
-/// Put a doubt off: it is listed last until then, and stays a doubt.
+/// Put a doubt off: `semel doubt list` leaves it out until then, and it stays a doubt.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   semel doubt snooze eff_0123… --for 2h")]

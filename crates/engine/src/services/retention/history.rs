@@ -38,13 +38,13 @@ struct Policy {
 }
 
 impl HistoryWalk {
-    /// Continues the walk, or begins one if it is time.
-    pub(super) async fn go_on(&mut self, runtime: &Runtime) -> Result<(), ReadError> {
+    /// Continues the walk, or begins one if it is time. True where pages are left.
+    pub(super) async fn go_on(&mut self, runtime: &Runtime) -> Result<bool, ReadError> {
         let cell = runtime.cell.every();
         if self.releases.is_empty() {
             let now = runtime.clock.now();
             if self.next_at.is_some_and(|at| now < at) {
-                return Ok(());
+                return Ok(false);
             }
             self.releases = retention::list_releases(cell).await?.into();
             self.next_at = Some(now + REST);
@@ -52,26 +52,26 @@ impl HistoryWalk {
         for _ in 0..PAGES_MAX {
             let Some(release) = self.releases.front().copied() else {
                 partitions::drop_emptied(&runtime.cell).await?;
-                return Ok(());
+                return Ok(false);
             };
             let policy = policy_of(runtime, release).await?;
             let page = retention::list_old(cell, release, self.cursor, policy.history).await?;
+            // Before anything of the page is deleted: one that fails does not hold up those behind it.
+            self.cursor = page.next;
+            if self.cursor.is_none() {
+                self.releases.pop_front();
+            }
             while !page.claims.is_empty() {
-                let deleted =
-                    retention::delete_old(cell, &page.claims, policy.history, policy.keeps_claims)
-                        .await?;
+                let (history, keeps) = (policy.history, policy.keeps_claims);
+                let deleted = retention::delete_old(cell, &page.claims, history, keeps).await?;
                 runtime.metrics.runs_deleted.add(deleted.count);
                 tokio::time::sleep(PAGE_PAUSE).await;
                 if !deleted.more {
                     break;
                 }
             }
-            self.cursor = page.next;
-            if self.cursor.is_none() {
-                self.releases.pop_front();
-            }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
