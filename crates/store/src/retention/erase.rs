@@ -11,7 +11,7 @@ use semel_model::{NamedEffectId, ResourceRef, RunId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::runs::TREE;
+use super::runs::{CLOSE, TREE};
 use crate::audit::{self, AuditEntry};
 use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::journal::to_text;
@@ -41,8 +41,6 @@ const RUNS: &str = concat!(
       JOIN runs r ON r.id BETWEEN k.low AND k.high AND r.claim_id = k.claim_id
        FOR UPDATE OF r"
 );
-
-const MARK: &str = "UPDATE runs SET erased_at = coalesce(erased_at, moment()) WHERE id = ANY ($1)";
 
 /// What people and programs named stays: keys, names of steps and queues, what the destination calls what
 /// was made.
@@ -144,7 +142,6 @@ pub(crate) const STATEMENTS: &[&str] = &[
     CLAIM,
     LOCK,
     RUNS,
-    MARK,
     ERASE,
     ERASE_NAMED,
     STORED,
@@ -218,7 +215,7 @@ pub async fn mark(
     let values: [&(dyn ToSql + Sync); 3] = [&low, &high, &namespace_id];
     let deliveries: i64 = tx.query_one(UNDER_WAY, &values).await?.get(0);
     if let Some(act) = act {
-        tx.execute(MARK, &[&roots]).await?;
+        tx.execute(CLOSE, &[&roots]).await?;
         audit::append(&tx, act).await?;
     }
     tx.commit().await?;

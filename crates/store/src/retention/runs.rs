@@ -123,8 +123,8 @@ const DELETE: &str = "/* commits alone: delete runs */
     ended AS (DELETE FROM runs r USING gone g WHERE r.id = g.run_id RETURNING 1)
     SELECT count(*) FROM ended";
 
-/// A run that lost a part of its child runs is not resumed or replayed any more.
-const CLOSE: &str = "
+/// Runs that are erased, or lost a part of their child runs, are not resumed or replayed any more.
+pub(super) const CLOSE: &str = "
     UPDATE runs SET erased_at = coalesce(erased_at, moment()) WHERE id = ANY ($1)";
 
 const FREE_CLAIMS: &str = "DELETE FROM claims WHERE id = ANY ($1) AND expires_at IS NULL";
