@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::program::{Process, Program};
 
 /// How long it may take to listen.
-const START_PATIENCE: Duration = Duration::from_secs(30);
+const START_PATIENCE: Duration = Duration::from_secs(120);
 
 /// What it says once it listens.
 const LISTENING: &str = "listening on ";

@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::program::{Process, Program};
 
 /// How long the store may take to listen: it is written in Python.
-const START_PATIENCE: Duration = Duration::from_secs(60);
+const START_PATIENCE: Duration = Duration::from_secs(120);
 
 /// What it says once it listens.
 const LISTENING: &str = "Running on http://";

@@ -12,7 +12,7 @@ use crate::client::{Answer, Client};
 use crate::program::{Process, Program};
 
 /// How long a migration or the start of a server may take, on a machine that is busy.
-const START_PATIENCE: Duration = Duration::from_secs(60);
+const START_PATIENCE: Duration = Duration::from_secs(120);
 
 /// The words before a server's address in its log.
 const LISTENING: &str = "listening on ";

@@ -12,7 +12,7 @@ use crate::port::free_address;
 use crate::program::{Process, Program};
 
 /// How long a server may take to listen.
-const START_PATIENCE: Duration = Duration::from_secs(20);
+const START_PATIENCE: Duration = Duration::from_secs(120);
 
 /// The interpreter that Debian's packages are for.
 const PYTHON: &str = "/usr/bin/python3";

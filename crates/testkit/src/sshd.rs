@@ -16,7 +16,7 @@ use crate::port::free_address;
 use crate::program::{Process, Program};
 
 /// How long a server may take to listen.
-const START_PATIENCE: Duration = Duration::from_secs(20);
+const START_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Where OpenSSH separates its rights, where it runs as root.
 const PRIVSEP: &str = "/run/sshd";

@@ -10,7 +10,7 @@ use semel_testkit::peer::{Behaviour, Count};
 use semel_testkit::{Client, Peer};
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(100);
 
 #[tokio::test]
 async fn a_key_is_honoured_where_the_path_says_so() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use semel_testkit::{Peer, Program};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Set for the process that is killed with programs in its hands.
 const VICTIM: &str = "SEMEL_TESTKIT_VICTIM";

@@ -6,7 +6,7 @@ use semel_testkit::client::SendError;
 use semel_testkit::{Client, Cluster, Cut, Database, Peer, Proxy, Server};
 use tokio_postgres::NoTls;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(100);
 
 #[tokio::test]
 async fn a_commit_happens_though_its_acknowledgement_is_lost() {

@@ -1,7 +1,5 @@
 //! Callback addresses: each opens its own wait, and one that was changed opens nothing.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,6 +7,7 @@ use semel_engine::CallbackError;
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::waits;
+use semel_testkit::patience;
 
 use crate::world::{World, soon};
 
@@ -123,10 +122,7 @@ async fn the_code_of_one_wait_opens_no_other_wait_and_no_other_run() -> Result<(
             .await?;
         assert_eq!((called.run, called.replayed), (mine, false));
     }
-    let end = world
-        .engine
-        .await_end(mine, Duration::from_secs(15))
-        .await?;
+    let end = world.engine.await_end(mine, patience()).await?;
     assert_eq!(end.context("a run")?.result.as_deref(), Some("[1,2]"));
     let waiting =
         semel_store::runs::find(world.engine.cell().of(other), world.namespace_id, other).await?;

@@ -10,6 +10,7 @@ use semel_model::{RunId, WaitId};
 use semel_store::approvals::{self, ApprovalView};
 use semel_store::clock;
 use semel_store::runs::{self, RunSnapshot};
+use semel_testkit::patience;
 use serde_json::{Value, json};
 
 use crate::world::{World, soon};
@@ -75,7 +76,7 @@ pub(crate) async fn decide(
 }
 
 async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
-    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     end.context("there is such a run")
 }
 

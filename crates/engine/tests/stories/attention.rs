@@ -6,6 +6,7 @@ use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::runs::RunFilter;
 use semel_store::{effects, queue, runs, waits};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
@@ -180,9 +181,7 @@ async fn a_doubt_that_a_probe_settles_is_over() -> Result<()> {
         Ok(doubts.items.into_iter().next())
     })
     .await?;
-    let end = world
-        .engine
-        .await_end(during.run, std::time::Duration::from_secs(15));
+    let end = world.engine.await_end(during.run, patience());
     let end = end.await?.context("a run")?;
     let after = effects::list_doubts(cell.every(), id, None, 10).await?;
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use semel_testkit::patience;
 use serde_json::json;
 
 use crate::control::start;
@@ -74,7 +75,7 @@ async fn every_wait_of_a_broadcast_is_completed_once() -> Result<()> {
 
     start(&world, "shipper", "aa").await?;
     for run in runs {
-        let end = world.engine.await_end(run, Duration::from_secs(30)).await?;
+        let end = world.engine.await_end(run, patience()).await?;
         assert_eq!(end.context("a run")?.result.as_deref(), Some("\"post\""));
     }
     soon(async || Ok((count(&world, "broadcasts").await? == 0).then_some(()))).await?;

@@ -1,7 +1,5 @@
 //! Business keys: an effect happens once per key, whichever run or flow comes first.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use semel_model::named_effect::{EffectName, EffectScope};
 use semel_model::run::RunState;
@@ -9,6 +7,7 @@ use semel_model::{EffectId, NamedEffectId, NamedEffectState, RunId};
 use semel_store::named_effects::{self, NamedEffectView};
 use semel_store::runs::RunSnapshot;
 use semel_store::{duplicates, journal, runs};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 
 use crate::world::{World, soon};
@@ -42,7 +41,7 @@ async fn play(world: &World, flow: &str, payload: &str) -> Result<(RunId, RunSna
 }
 
 async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
-    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     end.context("a run")
 }
 

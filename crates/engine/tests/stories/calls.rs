@@ -7,14 +7,12 @@ use semel_model::run::RunState;
 use semel_model::{Key, RunId};
 use semel_store::runs::{self, RunFilter, RunSnapshot, RunView};
 use semel_store::{effects, queue};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
 
 use crate::control::fault;
 use crate::world::{World, soon};
-
-/// How long a run may take to its end.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 const CALL: &str = "steps:
   - { id: other, call: { flow: called, input: { n: 4 } } }
@@ -67,7 +65,7 @@ async fn resume(world: &World, run: RunId) -> Result<RunSnapshot> {
 }
 
 pub(crate) async fn end_of(world: &World, run: RunId) -> Result<RunSnapshot> {
-    let end = world.engine.await_end(run, PATIENCE).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     end.context("a run")
 }
 

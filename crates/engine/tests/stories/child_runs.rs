@@ -1,12 +1,11 @@
 //! Parts of runs: items of lists, and branches.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::child_runs::{self, ChildRunFilter};
 use semel_store::queue;
+use semel_testkit::patience;
 use serde_json::{Value, json};
 
 use crate::calls::{end_of, json_of};
@@ -144,10 +143,7 @@ async fn only_what_failed_is_tried_again() -> Result<()> {
         .engine
         .resume(world.namespace_id, accepted.run, "try again", "test")
         .await?;
-    let end = world
-        .engine
-        .await_end(accepted.run, Duration::from_secs(15))
-        .await?;
+    let end = world.engine.await_end(accepted.run, patience()).await?;
     assert_eq!(
         end.context("a run")?.state,
         RunState::Failed,
@@ -229,7 +225,7 @@ async fn cancelling_a_run_reaches_its_items() -> Result<()> {
     .await?;
 
     queue::ask_cancel(world.engine.cell().of(run), world.namespace_id, run).await?;
-    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
 
     assert_eq!(end.context("a run")?.state, RunState::Cancelled);
     assert_eq!(

@@ -7,6 +7,7 @@ use semel_model::Fault;
 use semel_model::run::RunState;
 use semel_store::runs::RunSnapshot;
 use semel_store::{clock, queue};
+use semel_testkit::patience;
 use serde_json::{Value, json};
 
 use crate::world::{World, soon};
@@ -100,10 +101,7 @@ async fn a_wait_ends_at_its_instant_and_may_continue_after_a_timeout() -> Result
     })
     .await?;
     clock::move_ahead(world.engine.cell(), Duration::from_secs(2 * 3_600)).await?;
-    let end = world
-        .engine
-        .await_end(accepted.run, Duration::from_secs(15))
-        .await?;
+    let end = world.engine.await_end(accepted.run, patience()).await?;
     let end = end.context("a run")?;
 
     assert_eq!(end.state, RunState::Succeeded, "{end:?}");
@@ -166,7 +164,7 @@ async fn cancelling_a_caller_reaches_the_run_that_it_called() -> Result<()> {
 
     queue::ask_cancel(world.engine.cell().of(caller), world.namespace_id, caller).await?;
     for run in [caller, called] {
-        let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+        let end = world.engine.await_end(run, patience()).await?;
         assert_eq!(end.context("a run")?.state, RunState::Cancelled);
     }
     Ok(())
@@ -316,10 +314,7 @@ async fn a_failed_run_resumes_from_its_ledger() -> Result<()> {
         .engine
         .resume(world.namespace_id, accepted.run, "it opened", "test")
         .await?;
-    let end = world
-        .engine
-        .await_end(accepted.run, Duration::from_secs(15))
-        .await?;
+    let end = world.engine.await_end(accepted.run, patience()).await?;
 
     // The value that was read before the failure holds: a run never sees two results of one read.
     assert_eq!(end.context("a run")?.state, RunState::Failed);
@@ -341,10 +336,7 @@ pub(crate) async fn start(world: &World, flow: &str, key: &str) -> Result<Value>
     let semel_engine::Intake::Accepted(accepted) = world.engine.start_run(start).await? else {
         anyhow::bail!("not accepted");
     };
-    let end = world
-        .engine
-        .await_end(accepted.run, Duration::from_secs(15))
-        .await?;
+    let end = world.engine.await_end(accepted.run, patience()).await?;
     let end = end.context("a run")?;
     assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     Ok(serde_json::from_str(

@@ -10,6 +10,7 @@ use semel_engine::RetryError;
 use semel_store::pauses::PauseKind;
 use semel_store::webhook_deliveries::{self, DeliveryView};
 use semel_store::{clock, subscriptions};
+use semel_testkit::patience;
 use semel_testkit::peer::{Behaviour, Effect};
 use serde_json::{Value, json};
 use sha2::Sha256;
@@ -163,7 +164,7 @@ async fn a_slow_webhook_delays_no_other() -> Result<()> {
     .await?;
 
     assert_eq!(count, 40);
-    let held = world.peer.until_held(1, Duration::from_secs(5)).await?;
+    let held = world.peer.until_held(1, patience()).await?;
     assert!(
         held.len() <= 4,
         "{} attempts for one subscription",

@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use semel_engine::{SettleError, Settlement};
 use semel_model::run::RunState;
 use semel_store::{clock, effects, runs};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use std::time::Duration;
 
@@ -57,7 +58,7 @@ async fn an_operator_confirms_that_an_effect_happened() -> Result<()> {
         .await?;
     let end = world
         .engine
-        .await_end(accepted.run, Duration::from_secs(5))
+        .await_end(accepted.run, patience())
         .await?
         .context("there is such a run")?;
 
@@ -143,7 +144,7 @@ async fn an_operator_may_not_deny_an_effect_too_soon() -> Result<()> {
     };
     let end = world
         .engine
-        .await_end(accepted.run, Duration::from_secs(10))
+        .await_end(accepted.run, patience())
         .await?
         .context("there is such a run")?;
 
@@ -244,10 +245,7 @@ async fn a_settlement_that_comes_too_soon_does_not_stop_the_probe() -> Result<()
         .engine
         .settle(id, doubt.id, Settlement::DidNotHappen { reason }, "test")
         .await;
-    let end = world
-        .engine
-        .await_end(accepted.run, Duration::from_secs(15))
-        .await?;
+    let end = world.engine.await_end(accepted.run, patience()).await?;
 
     assert!(
         matches!(refused, Err(SettleError::TooSoon { .. })),
@@ -303,7 +301,7 @@ async fn nothing_is_undone_before_the_doubt_is_settled() -> Result<()> {
         .await?;
     let end = world
         .engine
-        .await_end(accepted.run, Duration::from_secs(10))
+        .await_end(accepted.run, patience())
         .await?
         .context("there is such a run")?;
 

@@ -5,6 +5,7 @@ use semel_engine::{DropWish, Intake, Settlement};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::{duplicates, effects};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
@@ -118,7 +119,7 @@ async fn a_doubt_that_was_given_up_is_taken_over_by_the_next_run() -> Result<()>
     engine
         .settle(id, first.id, Settlement::Fail { reason }, "test")
         .await?;
-    let end = engine.await_end(first.run, std::time::Duration::from_secs(15));
+    let end = engine.await_end(first.run, patience());
     let end = end.await?.context("a run")?.state;
     let sent = keys(&world, "/plain/charges").await?;
     drop_key(&world, "1", false).await?;
@@ -343,7 +344,7 @@ async fn a_callback_to_the_first_address_ends_the_wait_of_the_next_run() -> Resu
     .await?;
     let end = world
         .engine
-        .await_end(next, std::time::Duration::from_secs(15))
+        .await_end(next, patience())
         .await?
         .context("a run")?;
 

@@ -7,11 +7,10 @@ use anyhow::{Context, Result, ensure};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::pauses::PauseKind;
+use semel_testkit::patience;
 use serde_json::{Value, json};
 
 use crate::world::{World, soon};
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const THREE: &str = "steps:\n  - id: a\n    kv: { set: 'a/${{ input.id }}', value: 1 }\n\
     \x20 - id: b\n    kv: { set: 'b/${{ input.id }}', value: '${{ steps.a.result }}' }\n\
@@ -215,7 +214,7 @@ async fn a_pause_refuses_sets_that_were_decided_before_it_and_none_is_made_twice
         ensure!(pausing.resume_paused(world.by(), flow, None, None).await?);
         let open = "SELECT count(*) FROM queue";
         let ended = soon(async || Ok((count(&world, open).await? == 0).then_some(())));
-        tokio::time::timeout(PATIENCE, ended).await??;
+        tokio::time::timeout(patience(), ended).await??;
     }
 
     let all = (3 * ROUNDS * RUNS) as i64;

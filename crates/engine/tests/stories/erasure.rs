@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use semel_engine::{EraseError, Intake};
 use semel_model::RunId;
 use semel_model::run::RunState;
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
@@ -79,7 +80,7 @@ async fn play(world: &World) -> Result<(RunId, String)> {
         .engine
         .call_back(token, br#"{"said":"planted-callback"}"#)
         .await?;
-    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     let end = end.context("a run")?;
     ensure!(end.state == RunState::Succeeded, "{end:?}");
     // Refused or answered: it is recorded with its payload.

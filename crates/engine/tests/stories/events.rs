@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use semel_model::run::RunState;
 use semel_store::effects;
 use semel_store::runs::{self, RunFilter, RunView};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
 
@@ -70,11 +71,11 @@ async fn an_event_commits_with_its_run_and_makes_one_run_of_its_listener() -> Re
     world.peer.next("/plain/pay", behaviour).await?;
 
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
-    world.peer.until_held(1, Duration::from_secs(10)).await?;
+    world.peer.until_held(1, patience()).await?;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let before = heard(&world).await?.len();
     world.peer.let_go().await?;
-    let patience = Duration::from_secs(10);
+    let patience = patience();
     world.engine.await_end(accepted.run, patience).await?;
     until_heard(&world, 1).await?;
     until_spread(&world).await?;

@@ -8,11 +8,10 @@ use semel_engine::{Intake, WebhookRequest};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::namespaces;
+use semel_testkit::patience;
 use serde_json::json;
 
 use crate::world::World;
-
-const PATIENCE: Duration = Duration::from_secs(25);
 
 const QUICK: &str = "flow: quick\ntrigger:\n  webhook: { auth: none, key: input.id }\n\
     steps:\n  - { id: rest, wait: { for: 10ms } }\n  - { id: one, function: '1' }\n";
@@ -55,7 +54,7 @@ async fn a_namespace_that_fills_the_server_leaves_room_for_another() -> Result<(
     for id in 0..5 {
         let begun = Instant::now();
         let run = deliver_quick(&world, id).await?;
-        let end = engine.await_end(run, PATIENCE).await?.context("a run")?;
+        let end = engine.await_end(run, patience()).await?.context("a run")?;
         assert_eq!(end.state, RunState::Succeeded);
         slowest = slowest.max(begun.elapsed());
     }
@@ -63,7 +62,7 @@ async fn a_namespace_that_fills_the_server_leaves_room_for_another() -> Result<(
     // Five rounds of sixteen take a second each; all the quick ones ended in the first.
     assert!(slowest < Duration::from_millis(700), "it took {slowest:?}");
     for accepted in busy {
-        let end = engine.await_end(accepted.run, PATIENCE).await?;
+        let end = engine.await_end(accepted.run, patience()).await?;
         assert_eq!(end.context("a run")?.state, RunState::Succeeded);
     }
     Ok(())
@@ -89,15 +88,15 @@ async fn two_servers_share_the_limit_of_a_connection() -> Result<()> {
         let payload = format!(r#"{{"id":"{id}"}}"#);
         world.deliver_at(engine, "story", &payload).await?;
     }
-    let held = world.peer.until_held(4, PATIENCE).await?;
+    let held = world.peer.until_held(4, patience()).await?;
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let still = world.peer.until_held(4, PATIENCE).await?;
+    let still = world.peer.until_held(4, patience()).await?;
     assert_eq!((held.len(), still.len()), (4, 4), "two of each server");
 
     // The one that is left has all of it again.
     second.shutdown_within(Duration::from_secs(1)).await;
     world.peer.let_go().await?;
-    let alone = world.peer.until_held(4, PATIENCE).await?;
+    let alone = world.peer.until_held(4, patience()).await?;
     assert_eq!(alone.len(), 4);
     while world.peer.let_go().await? > 0 {
         tokio::time::sleep(Duration::from_millis(100)).await;

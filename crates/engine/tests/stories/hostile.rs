@@ -10,6 +10,7 @@ use semel_model::run::RunState;
 use semel_model::{EffectId, Key, RunId};
 use semel_store::runs::RunSnapshot;
 use semel_store::{effects, journal, runs};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
 
@@ -296,10 +297,7 @@ async fn a_wait_for_an_event_takes_any_value_to_match() -> Result<()> {
         let told = json!({ "id": format!("t{index}"), "of": of, "n": index }).to_string();
         world.deliver_to("teller", &told).await?;
 
-        let end = world
-            .engine
-            .await_end(waiting.run, Duration::from_secs(15))
-            .await?;
+        let end = world.engine.await_end(waiting.run, patience()).await?;
         let end = end.context("a run")?;
 
         assert_eq!(end.state, RunState::Succeeded, "{end:?}");
@@ -350,10 +348,7 @@ async fn what_an_operator_writes_may_be_any_text() -> Result<()> {
         };
         let id = world.namespace_id;
         world.engine.settle(id, effect, settlement, "test").await?;
-        let end = world
-            .engine
-            .await_end(accepted.run, Duration::from_secs(15))
-            .await?;
+        let end = world.engine.await_end(accepted.run, patience()).await?;
         let end = end.context("a run")?;
         assert_eq!(end.state, RunState::Succeeded, "{end:?}");
         let view = effects::find(world.engine.cell().of(effect), id, effect).await?;

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use semel_model::effect;
 use semel_model::run::RunState;
 use semel_store::{clock, effects, runs};
-use semel_testkit::Proxy;
 use semel_testkit::peer::Behaviour;
 use semel_testkit::proxy::Cut;
+use semel_testkit::{Proxy, patience};
 use serde_json::json;
 
 use crate::world::{World, soon};
@@ -89,12 +89,12 @@ async fn an_unanswered_commit_stays_in_doubt_when_later_logins_are_refused() -> 
 
     proxy.hold_commits();
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
-    proxy.until_held(1, Duration::from_secs(10)).await?;
+    proxy.until_held(1, patience()).await?;
     let closed = format!("ALTER ROLE {clerk} NOLOGIN");
     admin.batch_execute(&closed).await?;
     // The answers of commits stay held: only the wire of the first one is cut.
     proxy.cut(Cut::Reset);
-    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     let end = end.context("the run")?;
     let sold = admin.query_one("SELECT count(*) FROM sales", &[]).await?;
 
@@ -156,7 +156,7 @@ async fn absent_is_believed_once_nothing_can_arrive_any_more() -> Result<()> {
     .await?;
     let early = world.peer.count("/plain/").await?.effects;
     clock::move_ahead(world.engine.cell(), Duration::from_secs(70)).await?;
-    let end = world.engine.await_end(run, Duration::from_secs(20)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     let end = end.context("the run")?;
 
     ensure!(note.contains("absent is believed from"), "{note}");

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use semel_engine::{Intake, IntakeError, Start, WebhookRequest};
 use semel_model::run::RunState;
 use semel_model::{Key, TriggerKind};
+use semel_testkit::patience;
 use serde_json::{Value, json};
 
 use crate::control::fault;
@@ -95,10 +96,7 @@ async fn events_and_calls_meet_the_schema_too() -> Result<()> {
     world.publish_source(caller).await?;
 
     let run = world.deliver_to("caller", r#"{"id":"1"}"#).await?.run;
-    let end = world
-        .engine
-        .await_end(run, std::time::Duration::from_secs(15))
-        .await?;
+    let end = world.engine.await_end(run, patience()).await?;
     let end = end.context("a run")?;
 
     assert_eq!(end.state, RunState::Failed);
@@ -230,9 +228,7 @@ async fn another_server_finds_a_connection_the_moment_it_is_stored() -> Result<(
     else {
         bail!("not accepted");
     };
-    let end = other
-        .await_end(accepted.run, std::time::Duration::from_secs(15))
-        .await?;
+    let end = other.await_end(accepted.run, patience()).await?;
 
     assert_eq!(end.context("a run")?.state, RunState::Succeeded);
     assert_eq!(world.peer.count("/put/1").await?.calls, 1);

@@ -8,6 +8,7 @@ use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::child_runs::{self, ChildRunFilter, ChildRunView};
 use semel_store::runs::RunSnapshot;
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ async fn played(on_error: &str) -> Result<(World, RunId, RunSnapshot)> {
 async fn resume(world: &World, run: RunId) -> Result<RunSnapshot> {
     let id = world.namespace_id;
     world.engine.resume(id, run, "fixed", "test").await?;
-    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     end.context("a run")
 }
 

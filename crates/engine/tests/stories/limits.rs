@@ -9,12 +9,11 @@ use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::clock;
 use semel_store::runs::{self, RunSnapshot};
+use semel_testkit::patience;
 use serde_json::{Value, json};
 
 use crate::overlap::{until, until_gates_are_empty};
 use crate::world::{World, soon};
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn deliver(world: &World, id: &str, object: &str) -> Result<Accepted> {
     let payload = json!({ "id": id, "object": object });
@@ -22,7 +21,7 @@ async fn deliver(world: &World, id: &str, object: &str) -> Result<Accepted> {
 }
 
 async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
-    let snapshot = world.engine.await_end(run, PATIENCE).await?;
+    let snapshot = world.engine.await_end(run, patience()).await?;
     snapshot.context("a run")
 }
 
@@ -51,7 +50,7 @@ async fn no_more_runs_are_active_than_the_limit_of_their_key() -> Result<()> {
     let mut most = 0;
     let mut left = runs.len();
     while left > 0 {
-        let held = world.peer.until_held(1, PATIENCE).await?;
+        let held = world.peer.until_held(1, patience()).await?;
         most = most.max(held.len());
         world.peer.let_one_go(&held[0]).await?;
         left -= 1;
@@ -148,13 +147,13 @@ async fn under_a_backlog_a_higher_priority_begins_first_and_a_lower_one_last() -
     }
 
     world.deliver_to("plain", r#"{"id":"first"}"#).await?;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     for (flow, id) in [("patient", "c"), ("plain", "b"), ("urgent", "a")] {
         let payload = json!({ "id": id }).to_string();
         world.deliver_to(flow, &payload).await?;
     }
     for _ in 0..4 {
-        let held = world.peer.until_held(1, PATIENCE).await?;
+        let held = world.peer.until_held(1, patience()).await?;
         world.peer.let_one_go(&held[0]).await?;
         soon(async || {
             let now = world.peer.until_held(0, Duration::ZERO).await?;

@@ -5,11 +5,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use semel_model::RunId;
 use semel_model::run::RunState;
+use semel_testkit::patience;
 use serde_json::{Value, json};
 
 use crate::world::World;
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Takes the lock, calls, and frees the lock.
 const ALONE: &str = "steps:\n  - id: alone\n    kv: { lock: door, lease: LEASE }\n    \
@@ -19,7 +18,7 @@ const ALONE: &str = "steps:\n  - id: alone\n    kv: { lock: door, lease: LEASE }
     result: '{\"token\": steps.alone.result.token, \"released\": steps.free.result.released}'\n";
 
 async fn end(world: &World, run: RunId) -> Result<Value> {
-    let snapshot = world.engine.await_end(run, PATIENCE).await?;
+    let snapshot = world.engine.await_end(run, patience()).await?;
     let snapshot = snapshot.context("a run")?;
     assert_eq!(snapshot.state, RunState::Succeeded, "{snapshot:?}");
     Ok(serde_json::from_str(&snapshot.result.unwrap_or_default())?)
@@ -31,13 +30,13 @@ async fn of_two_runs_one_waits_and_gets_a_higher_token() -> Result<()> {
     world.publish(&ALONE.replace("LEASE", "10m")).await?;
 
     let first = world.deliver(r#"{"id":"1"}"#).await?;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     let second = world.deliver(r#"{"id":"2"}"#).await?;
     tokio::time::sleep(Duration::from_millis(700)).await;
     let inside = world.peer.count("/hold/").await?.calls;
     world.peer.let_go().await?;
     let first = end(&world, first.run).await?;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     world.peer.let_go().await?;
     let second = end(&world, second.run).await?;
 
@@ -53,9 +52,9 @@ async fn an_expired_lock_goes_to_the_next_run_and_the_late_one_frees_nothing() -
     world.publish(&ALONE.replace("LEASE", "1s")).await?;
 
     let late = world.deliver(r#"{"id":"1"}"#).await?;
-    let held = world.peer.until_held(1, PATIENCE).await?;
+    let held = world.peer.until_held(1, patience()).await?;
     let next = world.deliver(r#"{"id":"2"}"#).await?;
-    world.peer.until_held(2, PATIENCE).await?;
+    world.peer.until_held(2, patience()).await?;
     world.peer.let_one_go(&held[0]).await?;
     let late = end(&world, late.run).await?;
     world.peer.let_go().await?;
@@ -74,7 +73,7 @@ async fn a_run_cannot_free_another_run_s_lock() -> Result<()> {
     let world = World::start().await?;
     world.publish(&ALONE.replace("LEASE", "10m")).await?;
     let holder = world.deliver(r#"{"id":"1"}"#).await?;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     let source = "flow: stranger\ntrigger:\n  webhook: { auth: none, key: input.id, path: story2 }\n\
                   steps:\n  - id: free\n    kv: { unlock: door }\nresult: steps.free.result.released\n";
     world.publish_source(source).await?;

@@ -1,12 +1,11 @@
 //! `probe: { before: true }`: the destination is asked before the first attempt.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use semel_model::Span;
 use semel_model::effect::EffectState;
 use semel_model::run::RunState;
 use semel_store::{duplicates, effects, runs};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use semel_testkit::proxy::Cut;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -146,12 +145,12 @@ async fn a_server_that_dies_while_it_looks_leaves_nothing_behind() -> Result<()>
     world.peer.next("/items", held).await?;
 
     let run = world.deliver(r#"{"id":"7"}"#).await?.run;
-    world.peer.until_held(1, Duration::from_secs(10)).await?;
+    world.peer.until_held(1, patience()).await?;
     proxy.refuse();
     proxy.cut(Cut::Reset);
     make_elsewhere(&world, "7").await?;
     let other = world.start_another().await?;
-    let end = other.await_end(run, Duration::from_secs(30)).await?;
+    let end = other.await_end(run, patience()).await?;
     // The first server hears that there is nothing, and may not act on it any more.
     world.peer.let_go().await?;
     proxy.resume();

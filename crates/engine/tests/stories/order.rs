@@ -8,12 +8,11 @@ use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::runs::RunSnapshot;
 use semel_store::{clock, object_versions, retention};
+use semel_testkit::patience;
 use serde_json::{Value, json};
 
 use crate::overlap::{until, until_gates_are_empty};
 use crate::world::World;
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 const FLOW: &str = "flow: story\ntrigger:\n  webhook:\n    auth: none\n    key: input.id\n\
     \x20   order: { object: input.object, version: input.version }\nkeep: 1h\nsteps:\n\
@@ -41,12 +40,12 @@ async fn stale(world: &World, payload: &str) -> Result<StaleDelivery> {
 }
 
 async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
-    let snapshot = world.engine.await_end(run, PATIENCE).await?;
+    let snapshot = world.engine.await_end(run, patience()).await?;
     snapshot.context("a run")
 }
 
 async fn let_one_go(world: &World) -> Result<()> {
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     world.peer.let_go().await?;
     Ok(())
 }
@@ -113,7 +112,7 @@ async fn a_run_admitted_after_a_newer_version_was_accepted_does_nothing() -> Res
     let world = start().await?;
 
     let first = world.deliver(&payload("a", 1)).await?;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     let second = world.deliver(&payload("a", 2)).await?;
     until(&world, second.run, "gate_waiting").await?;
     let third = world.deliver(&payload("a", 3)).await?;

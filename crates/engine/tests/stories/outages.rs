@@ -5,20 +5,19 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use semel_model::Span;
 use semel_model::run::RunState;
+use semel_testkit::patience;
 use semel_testkit::proxy::Cut;
 
 use crate::world::{World, soon};
 
 const HELD: &str = "steps:\n  - id: pay\n    http: { post: PEER/hang/plain/pay, json: { id: '${{ input.id }}' }, timeout: 60s }\n    guard: review\n";
 
-const PATIENCE: Duration = Duration::from_secs(20);
-
 /// The database becomes unavailable while the destination works, for longer than the writer tries.
 async fn answer_during_an_outage(lease: Span) -> Result<()> {
     let (world, proxy) = World::start_behind_proxy(lease, None).await?;
     world.publish(HELD).await?;
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
 
     proxy.refuse();
     proxy.cut(Cut::Reset);
@@ -56,7 +55,7 @@ async fn a_process_that_stops_during_an_outage_leaves_responses_on_disk() -> Res
     let (world, proxy) = World::start_behind_proxy(lease, Some(folder.clone())).await?;
     world.publish(HELD).await?;
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
 
     proxy.refuse();
     proxy.cut(Cut::Reset);
@@ -67,7 +66,7 @@ async fn a_process_that_stops_during_an_outage_leaves_responses_on_disk() -> Res
         .ok();
     let left = std::fs::read_dir(&folder)?.count();
     let next = world.start_another().await?;
-    let end = next.await_end(run, PATIENCE).await?.context("the run")?;
+    let end = next.await_end(run, patience()).await?.context("the run")?;
 
     assert_eq!(left, 1, "one answer, one file");
     assert_eq!(end.state, RunState::Succeeded, "{end:?}");

@@ -1,18 +1,15 @@
 //! Overlap: what happens to a run while another one of the same object is running.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use semel_engine::Accepted;
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::runs::RunSnapshot;
 use semel_store::{gates, journal, runs};
+use semel_testkit::patience;
 use serde_json::{Value, json};
 
 use crate::world::{World, soon};
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A run calls the peer, is held there, and continues. It learns of a cancellation with the commit
 /// of the second step, so there is a third.
@@ -34,13 +31,13 @@ async fn deliver(world: &World, id: &str, object: &str) -> Result<Accepted> {
 
 /// Releases the run that the peer holds, once it holds one.
 async fn let_one_go(world: &World) -> Result<()> {
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     world.peer.let_go().await?;
     Ok(())
 }
 
 async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
-    let snapshot = world.engine.await_end(run, PATIENCE).await?;
+    let snapshot = world.engine.await_end(run, patience()).await?;
     snapshot.context("a run")
 }
 
@@ -94,13 +91,13 @@ async fn runs_of_one_object_wait_in_line_and_others_pass_them() -> Result<()> {
     let world = start("queue").await?;
 
     let first = deliver(&world, "1", "a").await?;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     let second = deliver(&world, "2", "a").await?;
     let held = until(&world, second.run, "gate_waiting").await?;
     let third = deliver(&world, "3", "a").await?;
     until(&world, third.run, "gate_waiting").await?;
     let other = deliver(&world, "4", "b").await?;
-    let both = world.peer.until_held(2, PATIENCE).await?;
+    let both = world.peer.until_held(2, patience()).await?;
     let id = held["id"].as_str().context("a gate")?.parse()?;
     let snapshot = gates::find_position(world.engine.cell().of(id), id, third.run).await?;
     for held in both.iter().rev() {
@@ -130,7 +127,7 @@ async fn a_skipped_run_ends_and_names_the_running_one() -> Result<()> {
     let world = start("skip").await?;
 
     let first = deliver(&world, "1", "a").await?;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     let second = deliver(&world, "2", "a").await?;
     let skipped = end(&world, second.run).await?;
     let again = deliver(&world, "2", "a").await?;
@@ -162,7 +159,7 @@ async fn a_run_that_joins_does_nothing_and_ends_as_the_other() -> Result<()> {
     let world = start("join").await?;
 
     let first = deliver(&world, "1", "a").await?;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     let second = deliver(&world, "2", "a").await?;
     let third = deliver(&world, "3", "a").await?;
     let joined = until(&world, second.run, "joined").await?;
@@ -188,13 +185,13 @@ async fn the_newest_run_takes_the_place_once_the_pending_effect_is_settled() -> 
     let world = start("replace").await?;
 
     let first = deliver(&world, "1", "a").await?;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     let second = deliver(&world, "2", "a").await?;
     until(&world, second.run, "gate_waiting").await?;
     let third = deliver(&world, "3", "a").await?;
     until(&world, third.run, "gate_waiting").await?;
     let dropped = end(&world, second.run).await?;
-    let still_there = world.peer.until_held(1, PATIENCE).await?.len();
+    let still_there = world.peer.until_held(1, patience()).await?.len();
     let_one_go(&world).await?;
     let replaced = end(&world, first.run).await?;
     let_one_go(&world).await?;
@@ -219,7 +216,7 @@ async fn a_run_that_is_cancelled_in_line_lets_the_next_pass() -> Result<()> {
     let world = start("queue").await?;
 
     let first = deliver(&world, "1", "a").await?;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     let second = deliver(&world, "2", "a").await?;
     until(&world, second.run, "gate_waiting").await?;
     let third = deliver(&world, "3", "a").await?;
@@ -264,7 +261,7 @@ async fn a_run_that_is_stopped_keeps_its_object_to_itself() -> Result<()> {
 async fn gate_repair_completes_what_a_crashed_process_left() -> Result<()> {
     let world = start("queue").await?;
     let first = deliver(&world, "1", "a").await?;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     let second = deliver(&world, "2", "a").await?;
     let held = until(&world, second.run, "gate_waiting").await?;
     let gate: semel_model::GateId = held["id"].as_str().context("a gate")?.parse()?;
@@ -286,7 +283,7 @@ async fn gate_repair_completes_what_a_crashed_process_left() -> Result<()> {
         )
         .await?;
     drop(client);
-    world.peer.until_held(2, PATIENCE).await?;
+    world.peer.until_held(2, patience()).await?;
     // As if the worker that ended this one had crashed before it left the gate.
     let stray = RunId::from_uuid(uuid::Uuid::from_u128(7));
     let client = world.engine.cell().reader().await?;

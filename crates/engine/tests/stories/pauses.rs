@@ -7,6 +7,7 @@ use semel_engine::{Accepted, Engine, Intake, PauseCommandError, WebhookRequest};
 use semel_model::run::RunState;
 use semel_store::clock;
 use semel_store::pauses::{self, PAUSES_MAX, PauseKind};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
 
@@ -15,8 +16,6 @@ use crate::world::{World, soon};
 mod connections;
 
 const FLOW: (PauseKind, &str) = (PauseKind::Flow, "story");
-
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const THREE: &str = "steps:\n  - id: a\n    http: { post: 'PEER/plain/a', json: { id: '${{ input.id }}' } }\n\
     \x20 - id: b\n    http: { post: 'PEER/plain/b', json: { id: '${{ input.id }}' } }\n\
@@ -53,7 +52,7 @@ async fn deliver_by(engine: &Engine, id: usize) -> Result<Accepted> {
 
 /// Waits until every run has ended.
 async fn all_end(world: &World) -> Result<()> {
-    let until = tokio::time::Instant::now() + PATIENCE;
+    let until = tokio::time::Instant::now() + patience();
     while count(world, OPEN_RUNS).await? > 0 {
         ensure!(tokio::time::Instant::now() < until, "runs are left");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -110,7 +109,7 @@ async fn a_pause_waits_for_a_write_that_began_before_it() -> Result<()> {
         .publish(&THREE.replacen("/plain/a", "/hold/plain/a", 1))
         .await?;
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     let mut client = world.database().connect().await?;
     let lock = client.transaction().await?;
     let held = "SELECT 1 FROM queue WHERE run_id = $1 FOR UPDATE";
@@ -149,7 +148,7 @@ async fn an_outcome_that_arrives_during_a_pause_is_recorded() -> Result<()> {
         .publish(&THREE.replacen("/plain/a", "/hold/plain/a", 1))
         .await?;
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     world.engine.pause(world.by(), FLOW, "why not").await?;
     world.peer.let_go().await?;
     soon(async || Ok((count(&world, HELD_RUNS).await? == 1).then_some(()))).await?;
@@ -163,7 +162,7 @@ async fn an_outcome_that_arrives_during_a_pause_is_recorded() -> Result<()> {
         .await?;
     let end = world
         .engine
-        .await_end(run, PATIENCE)
+        .await_end(run, patience())
         .await?
         .context("a run")?;
     assert_eq!(end.state, RunState::Succeeded, "{end:?}");
@@ -208,7 +207,7 @@ async fn time_limits_stand_still_during_a_pause() -> Result<()> {
 
     assert_eq!(count(&world, until).await?, 1, "an hour is left");
     world.engine.call_back(&token, br#"{"ok":true}"#).await?;
-    let end = world.engine.await_end(accepted.run, PATIENCE).await?;
+    let end = world.engine.await_end(accepted.run, patience()).await?;
     assert_eq!(end.context("a run")?.state, RunState::Succeeded);
     Ok(())
 }
@@ -229,7 +228,7 @@ async fn a_time_limit_passes_after_a_pause_as_it_would_have_without() -> Result<
     tokio::time::sleep(Duration::from_secs(2)).await;
     let open = count(&world, OPEN_RUNS).await?;
     clock::move_ahead(world.engine.cell(), Duration::from_secs(25 * 60)).await?;
-    let end = world.engine.await_end(accepted.run, PATIENCE).await?;
+    let end = world.engine.await_end(accepted.run, patience()).await?;
 
     assert_eq!(open, 1, "forty minutes of the hour are over");
     let end = end.context("a run")?;
@@ -249,7 +248,7 @@ async fn a_callback_that_arrives_during_a_pause_is_used_after_it() -> Result<()>
         .engine
         .resume_paused(world.by(), FLOW, None, None)
         .await?;
-    let end = world.engine.await_end(accepted.run, PATIENCE).await?;
+    let end = world.engine.await_end(accepted.run, patience()).await?;
 
     let result: Value = serde_json::from_str(&end.context("a run")?.result.unwrap_or_default())?;
     assert_eq!(result, json!({ "ok": true }));
@@ -273,7 +272,7 @@ async fn what_undoes_effects_waits_for_the_end_of_a_pause() -> Result<()> {
         .engine
         .resume_paused(world.by(), FLOW, None, None)
         .await?;
-    let end = world.engine.await_end(accepted.run, PATIENCE).await?;
+    let end = world.engine.await_end(accepted.run, patience()).await?;
 
     assert_eq!(before, 0, "what undoes effects waits");
     assert_eq!(end.context("a run")?.state, RunState::Failed);
@@ -293,7 +292,7 @@ async fn a_run_is_cancelled_during_a_pause() -> Result<()> {
         .await?;
     let end = world
         .engine
-        .await_end(run, PATIENCE)
+        .await_end(run, patience())
         .await?
         .context("a run")?;
 
@@ -316,7 +315,7 @@ async fn a_look_before_the_first_attempt_is_made_again_after_something_was_pause
         .next("/items", Behaviour::HoldBeforeEffect)
         .await?;
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
-    world.peer.until_held(1, PATIENCE).await?;
+    world.peer.until_held(1, patience()).await?;
     let server = world.start_another().await?;
 
     // By another server, so that this one does not know of it when it writes the intent.
@@ -324,7 +323,7 @@ async fn a_look_before_the_first_attempt_is_made_again_after_something_was_pause
     server.pause(world.by(), of_other, "tests").await?;
     world.peer.let_go().await?;
 
-    let end = world.engine.await_end(run, PATIENCE).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     let end = end.context("a run")?;
     assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(world.peer.count("/plain/ours").await?.effects, 1);

@@ -10,6 +10,7 @@ use semel_model::run::RunState;
 use semel_model::{FlowName, NamespaceName, ScheduleId, Span};
 use semel_store::reconcile_passes::{self as passes, ItemVerdict, PassCounts, ReconcilePass};
 use semel_store::{clock, duplicates, schedules};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 
 use crate::world::{World, soon};
@@ -379,7 +380,7 @@ async fn a_run_that_was_reconciled_knows_what_started_it() -> Result<()> {
     let cell = world.engine.cell();
     let items = passes::list_items(cell.of(id), (id, pass.new.nominal), 10).await?;
     let run = items[0].run.context("a run")?;
-    let end = world.engine.await_end(run, Duration::from_secs(10)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
 
     assert_eq!(end.context("the run")?.state, RunState::Succeeded);
     let rows = semel_store::runs::find(cell.of(run), world.namespace_id, run).await?;

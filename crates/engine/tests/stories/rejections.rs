@@ -10,6 +10,7 @@ use semel_model::run::RunState;
 use semel_store::approvals::{self, ApprovalView};
 use semel_store::runs::RunSnapshot;
 use semel_store::{clock, runs};
+use semel_testkit::patience;
 use serde_json::{Value, json};
 
 use crate::world::{World, soon};
@@ -51,7 +52,7 @@ async fn decide(world: &World, view: &ApprovalView, approved: bool) -> Result<()
 }
 
 async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
-    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     end.context("there is such a run")
 }
 

@@ -1,11 +1,10 @@
 //! Releases: a run stays on the one that it started on.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::waits;
+use semel_testkit::patience;
 use serde_json::json;
 
 use crate::world::{World, soon};
@@ -58,7 +57,7 @@ async fn a_run_stays_on_its_release_over_promotion_and_rollback() -> Result<()> 
     }
 
     for (run, release) in expected {
-        let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+        let end = world.engine.await_end(run, patience()).await?;
         let end = end.context("a run")?;
         assert_eq!(end.state, RunState::Succeeded, "{end:?}");
         let result: serde_json::Value = serde_json::from_str(&end.result.unwrap_or_default())?;

@@ -1,13 +1,12 @@
 //! `on_repeat`: what a repeat of a failed run does, for every trigger.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, bail};
 use semel_engine::{Accepted, Intake, Settlement, Start};
 use semel_model::run::RunState;
 use semel_model::{RunId, TriggerKind};
 use semel_store::effects;
 use semel_store::runs::{self, RunFilter, RunView};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
@@ -32,7 +31,7 @@ async fn world_with(trigger: &str) -> Result<World> {
 
 async fn end(world: &World, run: RunId, wanted: RunState) -> Result<()> {
     soon(async || {
-        let snapshot = world.engine.await_end(run, Duration::from_secs(15)).await?;
+        let snapshot = world.engine.await_end(run, patience()).await?;
         let snapshot = snapshot.context("a run")?;
         Ok((snapshot.state == wanted).then_some(()))
     })

@@ -1,13 +1,12 @@
 //! Replay: the next run of a key, behind the ledger of the last one, on another release.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use semel_engine::{ReplayError, ReplayWish};
 use semel_model::replay::{Forecast, ReplayPreview};
 use semel_model::run::RunState;
 use semel_model::{EffectId, RunId};
 use semel_store::runs::{self, RunSnapshot};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
@@ -50,7 +49,7 @@ async fn apply(
 }
 
 async fn end_of(world: &World, run: RunId) -> Result<RunSnapshot> {
-    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     end.context("a run")
 }
 

@@ -1,16 +1,13 @@
 //! Many runs are cancelled or resumed by a plan: exactly those that it showed.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use semel_engine::{RunJobError, RunJobWish};
 use semel_model::run::RunState;
 use semel_store::run_jobs::{self, JobVerb};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 
 use crate::world::{World, soon};
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn wish(verb: JobVerb) -> Result<RunJobWish> {
     Ok(RunJobWish {
@@ -49,7 +46,7 @@ async fn runs_that_need_review_are_resumed_by_the_plan_that_showed_them() -> Res
     assert_eq!((old.runs.len(), new.runs.len()), (2, 3));
     for run in runs {
         let end = async || {
-            let end = world.engine.await_end(run, PATIENCE).await?;
+            let end = world.engine.await_end(run, patience()).await?;
             let end = end.context("a run")?;
             Ok((end.state == RunState::Succeeded).then_some(()))
         };
@@ -164,7 +161,7 @@ async fn a_job_whose_note_was_lost_resumes_a_run_once() -> Result<()> {
         let again = async || Ok((calls().await? > before).then_some(()));
         soon(again).await?;
         let stopped = async || {
-            let end = world.engine.await_end(accepted.run, PATIENCE).await?;
+            let end = world.engine.await_end(accepted.run, patience()).await?;
             Ok((end.context("a run")?.state == state).then_some(()))
         };
         soon(stopped).await?;

@@ -8,6 +8,7 @@ use semel_model::effect;
 use semel_model::run::RunState;
 use semel_model::{EffectId, RunId};
 use semel_store::{effects, runs};
+use semel_testkit::patience;
 use serde_json::{Value, json};
 
 use crate::hostile::rows;
@@ -37,7 +38,7 @@ async fn until_asleep(world: &World, run: RunId) -> Result<()> {
 }
 
 async fn fault(world: &World, run: RunId) -> Result<(RunState, Value)> {
-    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     let end = end.context("a run")?;
     let text = end.fault.unwrap_or_else(|| "null".to_owned());
     Ok((end.state, serde_json::from_str(&text)?))

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use semel_testkit::patience;
 use serde_json::json;
 
 use crate::control::start;
@@ -29,10 +30,7 @@ async fn an_event_completes_only_the_waits_that_match_it() -> Result<()> {
 
     start(&world, "shipper", "aa").await?;
     start(&world, "shipper", "b").await?;
-    let end = world
-        .engine
-        .await_end(mine, Duration::from_secs(15))
-        .await?;
+    let end = world.engine.await_end(mine, patience()).await?;
 
     assert_eq!(end.context("a run")?.result.as_deref(), Some("\"post\""));
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -59,7 +57,7 @@ async fn an_earlier_step_hands_out_the_address_of_a_wait_in_a_branch() -> Result
 
     let token = token.context("an address")?;
     let called = world.engine.call_back(token, b"42").await?;
-    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
 
     assert_eq!(end.context("a run")?.result.as_deref(), Some("42"));
     assert_ne!(called.run, run, "the branch is a run of its own");

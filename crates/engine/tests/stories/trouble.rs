@@ -1,7 +1,5 @@
 //! Runs that need an operator: their events, and how they are resumed.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use semel_engine::Settlement;
 use semel_model::event::{DoubtPlan, Event};
@@ -9,6 +7,7 @@ use semel_model::run::RunState;
 use semel_model::{Doubt, EffectId, RunId, Span, effect};
 use semel_store::late_responses::{self, LateResponse};
 use semel_store::{effects, runs};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use serde_json::{Value, json};
 
@@ -172,10 +171,7 @@ async fn a_doubt_that_an_operator_failed_is_a_doubt_again_when_its_run_is_resume
         .engine
         .settle(world.namespace_id, doubts[0].id, settled, "test")
         .await?;
-    let failed = world
-        .engine
-        .await_end(accepted.run, Duration::from_secs(15))
-        .await?;
+    let failed = world.engine.await_end(accepted.run, patience()).await?;
     let before = world.peer.count("/plain/").await?.calls;
     world
         .engine

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use semel_engine::CallbackError;
 use semel_model::run::RunState;
 use semel_store::clock;
+use semel_testkit::patience;
 use serde_json::json;
 
 use crate::world::World;
@@ -35,7 +36,7 @@ async fn a_callback_resumes_once_and_a_repeat_gets_the_same_response() -> Result
     let again = world.engine.call_back(&token, br#"{"ok":false}"#).await?;
     let end = world
         .engine
-        .await_end(accepted.run, Duration::from_secs(10))
+        .await_end(accepted.run, patience())
         .await?
         .context("there is such a run")?;
 
@@ -58,7 +59,7 @@ async fn a_callback_before_its_wait_is_kept() -> Result<()> {
     world.engine.call_back(&token, br#""early""#).await?;
     let end = world
         .engine
-        .await_end(accepted.run, Duration::from_secs(10))
+        .await_end(accepted.run, patience())
         .await?
         .context("there is such a run")?;
 
@@ -86,7 +87,7 @@ async fn a_callback_before_its_branch_is_kept_and_one_after_its_run_is_not() -> 
     let again = world.engine.call_back(&token, br#""again""#).await?;
     let end = world
         .engine
-        .await_end(accepted.run, Duration::from_secs(10))
+        .await_end(accepted.run, patience())
         .await?
         .context("there is such a run")?;
     let repeated = world.engine.call_back(&token, br#""late""#).await?;
@@ -97,10 +98,7 @@ async fn a_callback_before_its_branch_is_kept_and_one_after_its_run_is_not() -> 
         .engine
         .cancel(namespace_id, ended.run, "no longer wanted", "test")
         .await?;
-    world
-        .engine
-        .await_end(ended.run, Duration::from_secs(10))
-        .await?;
+    world.engine.await_end(ended.run, patience()).await?;
     let late = world.engine.call_back(&unused, b"1").await;
 
     assert!(!early.replayed && again.replayed && repeated.replayed);
@@ -134,7 +132,7 @@ async fn a_wait_that_times_out_fails_its_run_and_refuses_late_callbacks() -> Res
     clock::move_ahead(world.engine.cell(), Duration::from_secs(3700)).await?;
     let end = world
         .engine
-        .await_end(accepted.run, Duration::from_secs(15))
+        .await_end(accepted.run, patience())
         .await?
         .context("there is such a run")?;
     let late = world.engine.call_back(&token, b"{}").await;
@@ -151,7 +149,7 @@ async fn a_wait_that_timed_out_opens_again_when_its_run_is_resumed() -> Result<(
     world.publish(&CALLBACK.replace("PAUSE", "1ms")).await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let token = token(&world, "1").await?;
-    let patience = Duration::from_secs(10);
+    let patience = patience();
     let end = async || {
         let end = world.engine.await_end(accepted.run, patience).await?;
         anyhow::Ok(end.context("there is such a run")?.state)

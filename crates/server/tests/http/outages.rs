@@ -6,7 +6,7 @@ use anyhow::Result;
 use hyper::Method;
 use semel_api::types::Started;
 use semel_api::{Code, Problem};
-use semel_testkit::Cut;
+use semel_testkit::{Cut, patience};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -74,7 +74,7 @@ async fn a_sender_that_hangs_up_does_not_strand_its_run() -> Result<()> {
 
     let mut sender = TcpStream::connect(world.address).await?;
     sender.write_all(request.as_bytes()).await?;
-    proxy.until_held(1, Duration::from_secs(10)).await?;
+    proxy.until_held(1, patience()).await?;
     drop(sender);
     // The server sees the end of the connection while the commit is in flight.
     tokio::time::sleep(Duration::from_millis(200)).await;

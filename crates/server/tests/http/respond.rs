@@ -8,9 +8,9 @@ use hyper::Method;
 use semel_api::types::{RunStatus, Started};
 use semel_model::Span;
 use semel_server::ServerOptions;
-use semel_testkit::Peer;
 use semel_testkit::client::Answer;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{Peer, patience};
 use serde_json::{Value, json};
 
 use crate::authentic::{SECRETS, STEPS};
@@ -18,7 +18,6 @@ use crate::signing::sign_as_slack;
 use crate::world::World;
 
 const HOOK: &str = "/hooks/main/ask";
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Asks a peer, and answers with what it says.
 fn asking(peer: &Peer, within: &str) -> String {
@@ -39,7 +38,7 @@ async fn the_response_is_held_until_the_run_ends_and_is_its_result() -> Result<(
     let body = r#"{"id":"<b>1</b>"}"#;
     let ask = || world.bare.post(HOOK, body);
     let letting_go = async {
-        peer.until_held(1, PATIENCE).await?;
+        peer.until_held(1, patience()).await?;
         // The repeat waits with the first, and a third comes when all is over.
         tokio::time::sleep(Duration::from_millis(300)).await;
         peer.let_go().await
@@ -119,7 +118,7 @@ async fn crowded() -> Result<(World, semel_testkit::Client)> {
         ..ServerOptions::default()
     };
     let world = World::start_with(options).await?;
-    let many = semel_testkit::Client::new(world.address, 400).with_patience(PATIENCE * 3);
+    let many = semel_testkit::Client::new(world.address, 400).with_patience(patience() * 3);
     Ok((world, many))
 }
 
@@ -197,7 +196,7 @@ async fn beyond_the_places_of_a_namespace_a_response_is_not_held() -> Result<()>
 
 async fn until_waiting(world: &World, wanted: i64) -> Result<()> {
     let client = world.database.connect().await?;
-    let deadline = Instant::now() + PATIENCE * 2;
+    let deadline = Instant::now() + patience() * 2;
     loop {
         let row = client.query_one("SELECT count(*) FROM event_waits", &[]);
         let waiting: i64 = row.await?.get(0);

@@ -14,14 +14,14 @@ use semel_server::auth::token_format;
 use semel_server::{ServerOptions, serve_with_admin};
 use semel_store::tokens::{self, NewToken};
 use semel_store::{Cell, CellOptions, kv, migrate, namespaces};
-use semel_testkit::{Database, Proxy, Server};
+use semel_testkit::{Database, Proxy, Server, patience};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::contract::Responses;
 
 /// How long a test waits for a run, in seconds.
-pub(crate) const PATIENCE_SECS: u64 = 15;
+pub(crate) const PATIENCE_SECS: u64 = 50;
 
 /// A database, an engine and a server.
 pub(crate) struct World {
@@ -251,7 +251,8 @@ pub(crate) fn refused<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Res
 
 /// Waits for something that has to come soon.
 pub(crate) async fn soon<T>(mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    for _ in 0..1_500 {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < patience() {
         if let Some(seen) = look().await? {
             return Ok(seen);
         }

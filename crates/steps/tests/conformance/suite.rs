@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use semel_model::{EffectId, Fault, Outcome, Receipt, RunId, Span};
 use semel_steps::{Attempt, Executors, Reach, Route};
-use semel_testkit::{Cut, Proxy};
+use semel_testkit::{Cut, Proxy, patience};
 use tokio::time::{Instant, sleep};
 
 use super::subject::{AskedFor, At, Repeat, Subject, Wanted};
@@ -26,9 +26,6 @@ const SHORT: Span = Span::from_const_secs(4);
 
 /// How long an attempt may take whose destination does not even greet.
 const SHORTEST: Span = Span::from_const_secs(1);
-
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) async fn perform<S: Subject>() -> Result<()> {
     let stage = Stage::<S>::start().await?;
@@ -189,7 +186,7 @@ impl<S: Subject> Stage<S> {
     }
 
     async fn until_effects(&self, count: usize) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         while self.subject.effects().await? < count {
             ensure!(Instant::now() < deadline, "the destination did not act");
             sleep(Duration::from_millis(10)).await;

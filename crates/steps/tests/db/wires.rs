@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use semel_model::Span;
-use semel_testkit::{Cut, Proxy};
+use semel_testkit::{Cut, Proxy, patience};
 use serde_json::json;
 
 use crate::db::world::{World, done, failed, in_doubt, key, order, request};
-
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn a_server_that_refuses_the_connection_was_sent_nothing() -> Result<()> {
@@ -78,7 +75,7 @@ async fn a_commit_whose_answer_is_lost_is_a_doubt_that_a_repeat_settles() -> Res
     let to = world.destination_at(proxy.address());
     let request = order(1);
     let cutting = async {
-        proxy.until_held(1, PATIENCE).await.unwrap();
+        proxy.until_held(1, patience()).await.unwrap();
         proxy.cut(Cut::Reset);
     };
     let (outcome, ()) = tokio::join!(world.caller.run(&request, &to, key("a")), cutting);

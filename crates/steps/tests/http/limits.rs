@@ -7,7 +7,7 @@ use semel_model::connection::HttpAuth;
 use semel_model::request::ExternalRequest;
 use semel_model::{Guard, Outcome, Span};
 use semel_steps::{Attempt, Destination, Executors, Reach};
-use semel_testkit::Peer;
+use semel_testkit::{Peer, patience};
 
 use super::stage::{Open, destination, key, request, route, target};
 
@@ -44,10 +44,7 @@ async fn a_hanging_destination_with_a_thousand_sockets_blocks_no_other() {
         let (executors, to) = (executors.clone(), to_stuck.clone());
         hanging.spawn(async move { post(&executors, &to, "/hold/plain/x").await });
     }
-    stuck
-        .until_held(1000, Duration::from_secs(60))
-        .await
-        .unwrap();
+    stuck.until_held(1000, patience()).await.unwrap();
 
     let begun = Instant::now();
     let one_more = post(&executors, &to_stuck, "/hold/plain/x").await;
@@ -125,7 +122,7 @@ async fn a_host_that_hangs_gets_a_share_of_the_runs_without_any_connection() {
     for _ in 0..64 {
         hanging.spawn(post(stuck.url("/hold/plain/x")));
     }
-    stuck.until_held(16, Duration::from_secs(30)).await.unwrap();
+    stuck.until_held(16, patience()).await.unwrap();
 
     let beside = post(well.url("/plain/x")).await;
     let mut refused = 0;

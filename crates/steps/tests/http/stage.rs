@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_model::connection::{HttpAuth, HttpTarget, Target};
 use semel_model::request::HttpRequest;
 use semel_model::{Connection, EffectId, Fault, Outcome, Receipt, RunId, SecretText, Span};
 use semel_steps::{Destination, HttpExecutor, Pooling, Reach, Route, SendGate};
-use semel_testkit::{Process, Program};
+use semel_testkit::{Process, Program, patience};
 use serde_json::Value;
 
 /// A running stage.
@@ -28,9 +27,7 @@ impl Stage {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http/stage.py");
         let program = Program::at("python3").arg(script).args(arguments);
         let process = program.with_open_input().start()?;
-        let line = process
-            .until_line("listening", Duration::from_secs(20))
-            .await?;
+        let line = process.until_line("listening", patience()).await?;
         let port = line.trim_start_matches("listening ").trim().parse();
         Ok(Self {
             _process: process,

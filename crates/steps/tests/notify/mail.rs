@@ -7,14 +7,12 @@ use semel_model::Span;
 use semel_model::connection::Tls;
 use semel_steps::Egress;
 use semel_testkit::smtp::recipient;
-use semel_testkit::{Cut, Proxy, Smtp};
+use semel_testkit::{Cut, Proxy, Smtp, patience};
 
 use crate::notify::world::{
     SECRET, done, failed, in_doubt, key, mail_to, message, message_id, notifier, notifier_within,
     smtp,
 };
-
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn a_mail_arrives_whole_under_the_effects_key() -> Result<()> {
@@ -170,7 +168,7 @@ async fn an_answer_that_is_lost_is_a_doubt() -> Result<()> {
     let to = mail_to(smtp(proxy.address()));
 
     let cutting = async {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + patience();
         while server.count(&message_id("a")).unwrap_or_default() == 0 {
             assert!(
                 tokio::time::Instant::now() < deadline,

@@ -1,14 +1,13 @@
 //! Killed while keeping: no name without its bytes.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use futures_util::{StreamExt as _, stream};
 use jiff::{SignedDuration, Timestamp};
 use semel_steps::ResourceStore as _;
 use semel_steps::resources::{ResourceLocation, StoredFiles};
-use semel_testkit::Program;
+use semel_testkit::{Program, patience};
 
 use crate::resources::world::{PLENTY, files, long};
 
@@ -30,9 +29,7 @@ async fn killed_while_keeping_leaves_an_upload_that_is_swept_and_no_name() -> Re
         ])
         .env(PLACE, folder.path())
         .start()?;
-    keeper
-        .until_line("standing still", Duration::from_secs(60))
-        .await?;
+    keeper.until_line("standing still", patience()).await?;
 
     keeper.sigkill()?;
 

@@ -18,7 +18,7 @@ use serde_json::Value;
 const TIMEOUT: Span = Span::from_const_secs(30);
 
 /// How long a test waits for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
 
 /// A lease that a test can end: so many more looks find it held.
 pub(crate) struct Gate(AtomicUsize);

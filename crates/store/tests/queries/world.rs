@@ -6,7 +6,7 @@ use anyhow::Result;
 use semel_model::{ClaimId, DeliveryId, Fingerprint, Key, RunId, SessionId, Span, TriggerKind};
 use semel_store::claims::Delivery;
 use semel_store::{Cell, CellOptions, migrate};
-use semel_testkit::{Connection, Database};
+use semel_testkit::{Connection, Database, patience};
 use uuid::Uuid;
 
 /// A cell of its own.
@@ -64,7 +64,8 @@ impl World {
         let client = self.connect().await?;
         let waiting = "SELECT count(*) FROM pg_stat_activity
                         WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        for _ in 0..500 {
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < patience() {
             if client.query_one(waiting, &[]).await?.get::<_, i64>(0) > 0 {
                 return Ok(());
             }

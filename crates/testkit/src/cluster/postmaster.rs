@@ -19,7 +19,7 @@ use crate::port::free_address;
 const START_PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long killed processes may take to vanish.
-const DEATH_PATIENCE: Duration = Duration::from_secs(20);
+const DEATH_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often a condition outside this process is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);

@@ -18,7 +18,7 @@ pub const CLIENT_ID: &str = "semel";
 pub const CLIENT_SECRET: &str = "hush-client:secret/with spaces+and%signs-0123456789";
 
 /// How long a provider may take to listen: it makes keys first.
-const START_PATIENCE: Duration = Duration::from_secs(60);
+const START_PATIENCE: Duration = Duration::from_secs(120);
 
 /// What it says once it listens.
 const LISTENING: &str = "issuer ";

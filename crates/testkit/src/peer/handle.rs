@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::program::{Process, Program};
 
 /// How long a peer may take to listen.
-const START_PATIENCE: Duration = Duration::from_secs(20);
+const START_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A peer in a process of its own, which ends with this value.
 #[derive(Debug)]

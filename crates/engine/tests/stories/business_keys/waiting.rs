@@ -11,6 +11,7 @@ use semel_store::named_effects::{
     self, EffectAction, HolderView, NamedBegin, NamedBegun, NamedHolder,
 };
 use semel_store::{clock, effects, queue};
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 
 use super::{FIRST, SECOND, becomes, end, id_of, journal_of, named, play, publish};
@@ -33,7 +34,7 @@ async fn a_run_waits_behind_the_holder_and_is_woken() -> Result<()> {
     world.peer.next("/plain/", hold).await?;
 
     let first = world.deliver_to("story", FIRST).await?.run;
-    world.peer.until_held(1, Duration::from_secs(10)).await?;
+    world.peer.until_held(1, patience()).await?;
     let second = world.deliver_to("story", SECOND).await?.run;
     let journal = waits(&world, second).await?;
     world.peer.let_go().await?;

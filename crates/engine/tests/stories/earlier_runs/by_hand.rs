@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use semel_engine::OperatorStepError;
 use semel_model::event::StepVerb;
 use semel_model::run::RunState;
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 
 use super::{CHARGE, SHIP, drop_key, keys, publish};
@@ -17,9 +18,7 @@ async fn by_hand(world: &World, effect: semel_model::EffectId, verb: StepVerb) -
     let run = engine
         .perform_for_operator(by, effect, verb, "the customer asked")
         .await?;
-    let end = engine
-        .await_end(run, std::time::Duration::from_secs(15))
-        .await?;
+    let end = engine.await_end(run, patience()).await?;
     Ok(end.context("a run")?.state)
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use semel_store::clock;
 use semel_store::pauses::PauseKind;
+use semel_testkit::patience;
 use serde_json::json;
 
 use super::{HELD_RUNS, INTENTS, all_end, count, deliver_by};
@@ -77,7 +78,7 @@ async fn what_was_sent_before_the_pause_is_left_to_finish() -> Result<()> {
     world.connect("bank", bank).await?;
     world.publish(PAY).await?;
     world.deliver(r#"{"id":"1"}"#).await?;
-    world.peer.until_held(1, Duration::from_secs(20)).await?;
+    world.peer.until_held(1, patience()).await?;
     world
         .engine
         .pause(world.by(), BANK, "their maintenance")

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use semel_model::FlowName;
 use semel_store::clock;
 use semel_store::reconcile_passes as passes;
+use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 
 use super::{
@@ -124,14 +125,14 @@ async fn a_pass_that_is_late_starts_nothing_that_keys_are_no_longer_kept_for() -
     // In the window when the pass was opened; older than `keep` when the answer comes. The first turn
     // is lost meanwhile, and another one has begun.
     let nominal = ask(&world, None, false).await??;
-    world.peer.until_held(1, Duration::from_secs(10)).await?;
+    world.peer.until_held(1, patience()).await?;
     clock::move_ahead(world.engine.cell(), day).await?;
     soon(async || {
         let now = ask_of(&world, &other, None, true).await??;
         Ok((now >= nominal + day).then_some(()))
     })
     .await?;
-    world.peer.until_held(2, Duration::from_secs(10)).await?;
+    world.peer.until_held(2, patience()).await?;
     world.peer.let_go().await?;
     let pass = until_ended(&world, nominal).await?;
 

@@ -4,6 +4,7 @@ use anyhow::Result;
 use semel_engine::ReplayWish;
 use semel_model::EffectId;
 use semel_model::run::RunState;
+use semel_testkit::patience;
 
 use super::{post, preview, publish, refuse, replay, words};
 use crate::approvals::{decide, open_approval, token};
@@ -149,7 +150,7 @@ async fn a_run_that_gave_way_leaves_the_ledger_to_the_next() -> Result<()> {
     let (first, failed) = world.play(r#"{"id":"o-1","object":"x"}"#).await?;
     assert_eq!(failed.state, RunState::Failed, "{failed:?}");
     let other = world.deliver(r#"{"id":"other","object":"x"}"#).await?.run;
-    let patience = std::time::Duration::from_secs(20);
+    let patience = patience();
     world.peer.until_held(1, patience).await?;
 
     let (second, skipped) = replay(&world, first.run, &ReplayWish::default()).await?;

@@ -8,6 +8,7 @@ use semel_model::{RunId, TokenId, task};
 use semel_store::runs::RunSnapshot;
 use semel_store::tasks::{ClaimedTask, TaskClaim, TaskHold};
 use semel_store::{clock, tasks};
+use semel_testkit::patience;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -41,7 +42,7 @@ pub(super) fn claim(world: &World) -> TaskClaim {
 
 /// Claims the one task that has to be there soon.
 pub(crate) async fn take(world: &World) -> Result<ClaimedTask> {
-    let patience = Duration::from_secs(15);
+    let patience = patience();
     let mut claimed = world.engine.claim_tasks(&claim(world), patience).await?;
     claimed.pop().context("a task")
 }
@@ -65,7 +66,7 @@ pub(super) fn hold(world: &World, task: &ClaimedTask) -> TaskHold {
 }
 
 pub(super) async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
-    let end = world.engine.await_end(run, Duration::from_secs(15)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     end.context("there is such a run")
 }
 

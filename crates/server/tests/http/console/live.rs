@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use hyper::Method;
 use semel_api::types::{RevokeToken, StartRun, TokenFilter};
 use semel_model::{Right, RunId};
+use semel_testkit::patience;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -17,9 +18,6 @@ use tokio::runtime::Handle;
 use super::Browser;
 use super::browser::{browse, link_of};
 use crate::world::{World, soon};
-
-/// How long a stream may take to say something.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 const WAITING: &str = "trigger: { api: {} }\nsteps:\n  \
     - { id: hold, wait: { callback: true, within: 1h } }\n";
@@ -190,7 +188,7 @@ async fn read_until(stream: &mut TcpStream, end: &str) -> Result<String> {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, reading).await?
+    tokio::time::timeout(patience(), reading).await?
 }
 
 #[tokio::test]

@@ -6,12 +6,11 @@ use semel_api::types::{
 };
 use semel_api::{Client, Code};
 use semel_model::{HolderId, NamedEffectState, Right};
+use semel_testkit::patience;
 use serde_json::json;
 
 use super::{client, worker};
 use crate::world::{World, refused};
-
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 fn begin() -> BeginOnce {
     BeginOnce {
@@ -63,7 +62,7 @@ async fn report_all(client: &Client, token: i64) -> Result<()> {
         token,
     };
     let codes = [
-        refused(client.heartbeat_once(&beat, PATIENCE).await)?,
+        refused(client.heartbeat_once(&beat, patience()).await)?,
         refused(client.finish_once(&done(token, "forged")).await)?,
         refused(client.fail_once(&fail(token, true)).await)?,
         refused(client.fail_once(&fail(token, false)).await)?,

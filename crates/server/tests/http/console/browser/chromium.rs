@@ -12,10 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use semel_testkit::patience;
 use serde_json::{Value, json};
-
-/// How long anything in a browser may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often something is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -93,7 +91,7 @@ impl Chromium {
         let id = self.last;
         self.send(&json!({"id": id, "method": method, "params": params}))?;
         loop {
-            let message = match self.output.recv_timeout(PATIENCE) {
+            let message = match self.output.recv_timeout(patience()) {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => bail!("{method} took too long"),
                 Err(RecvTimeoutError::Disconnected) => bail!("the browser has ended"),
@@ -191,7 +189,7 @@ impl Chromium {
 
     /// Waits until an expression is true. While a page is left, nothing is.
     pub(in crate::console) fn until(&mut self, expression: &str) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience();
         let whole = format!("document.readyState === 'complete' && Boolean({expression})");
         while Instant::now() < deadline {
             if self.eval(&whole).is_ok_and(|value| value == json!(true)) {
