@@ -41,6 +41,7 @@ CREATE TABLE namespaces (
     created_at timestamptz NOT NULL DEFAULT moment(),
     weight     integer NOT NULL DEFAULT 1 CHECK (weight BETWEEN 1 AND 1000),
     backlog_max integer CHECK (backlog_max > 0),
+    history_ms bigint CHECK (history_ms > 0),
     UNIQUE (name)
 );
 COMMENT ON TABLE namespaces IS 'The owners of flows, runs and tokens.';
@@ -49,6 +50,7 @@ COMMENT ON COLUMN namespaces.name IS 'The name; it enters into every derived ide
 COMMENT ON COLUMN namespaces.created_at IS 'When it was made.';
 COMMENT ON COLUMN namespaces.weight IS 'Its share where servers are short of room: of two namespaces with due runs, one of weight 2 has twice as many taken as one of weight 1.';
 COMMENT ON COLUMN namespaces.backlog_max IS 'How many of its runs may be due and wait for a server before new deliveries are refused; null where as many as come.';
+COMMENT ON COLUMN namespaces.history_ms IS 'How long its ended runs are kept whose flow does not say; null where as long as the server says.';
 
 CREATE TABLE flows (
     id           integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

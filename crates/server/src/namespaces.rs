@@ -96,6 +96,7 @@ pub(crate) async fn set(
         let change = NamespaceChange {
             weight: asked.weight,
             backlog_max: asked.backlog_max,
+            history: asked.history,
         };
         let set = app.engine.set_namespace(by, &name, change).await?;
         let (weight, backlog_max) = (set.weight, set.backlog_max);
@@ -111,6 +112,7 @@ fn view(namespace: NamespaceView) -> Namespace {
         created_at: namespace.created_at,
         weight: namespace.weight,
         backlog_max: namespace.backlog_max,
+        history: namespace.history,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
-use semel_model::{NamespaceName, TokenId};
+use semel_model::{NamespaceName, Span, TokenId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -13,12 +13,12 @@ use crate::flows::BUMP;
 const ENSURE: &str = "INSERT INTO namespaces (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";
 
 const FIND: &str =
-    "SELECT id, name, created_at, weight, backlog_max FROM namespaces WHERE name = $1";
+    "SELECT id, name, created_at, weight, backlog_max, history_ms FROM namespaces WHERE name = $1";
 
 const NAME: &str = "SELECT name FROM namespaces WHERE id = $1";
 
 const LIST: &str = "
-    SELECT id, name, created_at, weight, backlog_max
+    SELECT id, name, created_at, weight, backlog_max, history_ms
       FROM namespaces
      WHERE name > $1
      ORDER BY name
@@ -35,16 +35,19 @@ const INSERT: &str = "
         ON CONFLICT (name) DO NOTHING
  RETURNING id";
 
-/// What is not given stays as it is; a backlog of zero is none that is limited.
+/// What is not given stays as it is; a backlog of zero is none that is limited, and a history of zero the server's.
 const SET: &str = "
     UPDATE namespaces
-       SET weight = coalesce($2, weight), backlog_max = nullif(coalesce($3, backlog_max), 0)
+       SET weight = coalesce($2, weight), backlog_max = nullif(coalesce($3, backlog_max), 0),
+           history_ms = nullif(coalesce($4, history_ms), 0)
      WHERE name = $1
- RETURNING id, name, created_at, weight, backlog_max";
+ RETURNING id, name, created_at, weight, backlog_max, history_ms";
 
 /// Those that are not like the others.
 const SETTINGS: &str = "
-    SELECT id, weight, backlog_max FROM namespaces WHERE weight <> 1 OR backlog_max IS NOT NULL";
+    SELECT id, weight, backlog_max, history_ms
+      FROM namespaces
+     WHERE weight <> 1 OR backlog_max IS NOT NULL OR history_ms IS NOT NULL";
 
 pub(crate) const STATEMENTS: &[&str] = &[ENSURE, FIND, NAME, LIST, INSERT, SET, SETTINGS];
 
@@ -61,6 +64,8 @@ pub struct NamespaceView {
     pub weight: i32,
     /// How many of its runs may wait for a server before new deliveries are refused.
     pub backlog_max: Option<i32>,
+    /// How long its ended runs are kept whose flow does not say.
+    pub history: Option<Span>,
 }
 
 /// What a server has to know of a namespace that is not like the others.
@@ -72,6 +77,8 @@ pub struct NamespaceSettings {
     pub weight: i32,
     /// How many of its runs may wait for a server before new deliveries are refused.
     pub backlog_max: Option<i32>,
+    /// How long its ended runs are kept whose flow does not say.
+    pub history: Option<Span>,
 }
 
 /// What an operator changes about a namespace; what is absent stays.
@@ -82,6 +89,8 @@ pub struct NamespaceChange {
     /// How many of its runs may wait for a server before new deliveries are refused; zero removes
     /// the limit.
     pub backlog_max: Option<i32>,
+    /// How long its ended runs are kept whose flow does not say; zero leaves that to the server.
+    pub history: Option<Span>,
 }
 
 /// Makes a namespace unless it is there, and gives its short form.
@@ -136,7 +145,13 @@ pub async fn set(
 ) -> Result<Option<NamespaceView>, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
-    let values: [&(dyn ToSql + Sync); 3] = [&name.as_str(), &change.weight, &change.backlog_max];
+    let history = change.history.map(|span| span.as_millis().cast_signed());
+    let values: [&(dyn ToSql + Sync); 4] = [
+        &name.as_str(),
+        &change.weight,
+        &change.backlog_max,
+        &history,
+    ];
     let set = tx.query_opt(SET, &values).await?;
     if set.is_some() {
         audit::append(&tx, act).await?;
@@ -153,6 +168,7 @@ pub async fn list_settings(cell: HomeCell<'_>) -> Result<Vec<NamespaceSettings>,
         id: row.get(0),
         weight: row.get(1),
         backlog_max: row.get(2),
+        history: read_span(row, 3),
     };
     Ok(rows.iter().map(settings).collect())
 }
@@ -175,5 +191,11 @@ fn read(row: &Row) -> NamespaceView {
         created_at: row.get(2),
         weight: row.get(3),
         backlog_max: row.get(4),
+        history: read_span(row, 5),
     }
+}
+
+fn read_span(row: &Row, column: usize) -> Option<Span> {
+    let millis: Option<i64> = row.get(column);
+    millis.map(|millis| Span::from_millis(millis.unsigned_abs()))
 }

@@ -22,6 +22,10 @@ pub struct Namespace {
     /// where as many as come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog_max: Option<i32>,
+    /// How long its ended runs are kept whose flow does not say; absent where as long as the server says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
+    pub history: Option<Span>,
 }
 
 /// Changes a namespace; what is absent stays as it is.
@@ -35,6 +39,10 @@ pub struct SetNamespace {
     /// removes the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog_max: Option<i32>,
+    /// How long its ended runs are kept whose flow does not say. Zero leaves that to the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Span>)]
+    pub history: Option<Span>,
 }
 
 /// Which namespaces to list.

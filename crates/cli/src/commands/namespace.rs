@@ -63,6 +63,9 @@ pub(crate) struct Set {
     /// 0 removes the limit.
     #[arg(long, value_name = "COUNT")]
     backlog_max: Option<i32>,
+    /// How long its ended runs are kept whose flow does not say, e.g. 30d. 0s leaves that to the server.
+    #[arg(long, value_name = "SPAN")]
+    history: Option<Span>,
 }
 
 pub(crate) async fn run(ctx: &Context, command: &Command) -> Result<Answer, Problem> {
@@ -98,6 +101,7 @@ async fn run_set(ctx: &Context, arguments: &Set) -> Result<Answer, Problem> {
     let set = SetNamespace {
         weight: arguments.weight,
         backlog_max: arguments.backlog_max,
+        history: arguments.history,
     };
     let client = remote::client(ctx)?;
     let namespace = client.set_namespace(&arguments.name, &set).await?;
@@ -105,8 +109,12 @@ async fn run_set(ctx: &Context, arguments: &Set) -> Result<Answer, Problem> {
         Some(most) => format!("at most {most} of its runs wait"),
         None => "any number of its runs may wait".to_owned(),
     };
+    let history = match namespace.history {
+        Some(span) => format!("ended runs are kept for {span} unless their flow says otherwise"),
+        None => "ended runs are kept for as long as the server says".to_owned(),
+    };
     let text = format!(
-        "namespace {} has weight {}; {waiting}",
+        "namespace {} has weight {}; {waiting}; {history}",
         namespace.name, namespace.weight
     );
     Ok(Answer::done(&namespace, text).next("semel namespace list"))
@@ -120,13 +128,19 @@ async fn run_list(ctx: &Context, arguments: &List) -> Result<Answer, Problem> {
     let page = remote::client(ctx)?.list_namespaces(&filter).await?;
     let mut table = ctx
         .style
-        .table(&["NAME", "WEIGHT", "BACKLOG MAX", "CREATED"]);
+        .table(&["NAME", "WEIGHT", "BACKLOG MAX", "HISTORY", "CREATED"]);
     for namespace in &page.items {
         let most = namespace.backlog_max.map(|most| most.to_string());
         table.add_row([
             cell(&namespace.name),
             cell(namespace.weight.to_string()),
             cell(most.unwrap_or_default()),
+            cell(
+                namespace
+                    .history
+                    .map(|span| span.to_string())
+                    .unwrap_or_default(),
+            ),
             cell(ago(namespace.created_at)),
         ]);
     }

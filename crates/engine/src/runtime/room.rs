@@ -192,6 +192,7 @@ mod tests {
             id: 3,
             weight: 5,
             backlog_max: None,
+            history: None,
         };
 
         let limits = room.limits(&[heavy]);

@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use semel_engine::Actor;
 use semel_model::run::RunState;
 use semel_model::{RunId, Span};
+use semel_store::namespaces::{self, NamespaceChange};
 use semel_store::{clock, retention};
 use semel_testkit::peer::Behaviour;
 
@@ -242,4 +244,32 @@ async fn many_items_go_in_several_transactions() -> Result<()> {
     assert_eq!(deleted, 601);
     assert_eq!(left(&world, run.run).await?, []);
     Ok(())
+}
+
+#[tokio::test]
+async fn a_namespace_says_how_long_its_runs_are_kept() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish("keep: 1h\nsteps:\n  - { id: a, function: '1' }\n")
+        .await?;
+    let (run, _) = world.play(r#"{"id":"short"}"#).await?;
+    let by = Actor {
+        namespace_id: world.namespace_id,
+        actor: "test",
+    };
+    let name = namespaces::find_name(world.engine.cell().home(), world.namespace_id).await?;
+    let change = NamespaceChange {
+        history: Some(Span::from_const_secs(86_400)),
+        ..NamespaceChange::default()
+    };
+
+    let set = world
+        .engine
+        .set_namespace(by, &name.context("its name")?, change)
+        .await?;
+    days_later(&world, 2).await?;
+
+    assert_eq!(set.history, change.history);
+    // The service passes every 30 seconds.
+    soon(async || Ok(left(&world, run.run).await?.is_empty().then_some(()))).await
 }

@@ -38,7 +38,7 @@ const FIELDS: &[Field] = &[
     field(
         "history",
         FieldType::Span(DAY, TEN_YEARS),
-        "How long an ended run is kept, with its journal and effects: at least `keep`. The server's setting if it is not given.",
+        "How long an ended run is kept, with its journal and effects: at least `keep`. The namespace's or the server's setting if it is not given.",
     ),
     field(
         "overlap",

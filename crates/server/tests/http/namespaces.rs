@@ -7,7 +7,7 @@ use semel_api::types::{
     AuditFilter, CreateNamespace, NamespaceFilter, RevokeToken, SetNamespace, StartRun,
 };
 use semel_api::{Client, Code};
-use semel_model::{NamespaceName, Right, Rights};
+use semel_model::{NamespaceName, Right, Rights, Span};
 
 use crate::world::{World, add_token_with, refused};
 
@@ -167,6 +167,7 @@ async fn a_full_backlog_refuses_new_deliveries_and_answers_repeats() -> Result<(
     let known = start("known").await?;
     let set = SetNamespace {
         backlog_max: Some(5),
+        history: Some(Span::from_secs(86_400)),
         ..SetNamespace::default()
     };
     let namespace: NamespaceName = world.client.whoami().await?.namespace;
@@ -193,6 +194,7 @@ async fn a_full_backlog_refuses_new_deliveries_and_answers_repeats() -> Result<(
     let free = start("over").await;
 
     assert_eq!(changed.backlog_max, Some(5));
+    assert_eq!(changed.history, Some(Span::from_secs(86_400)));
     assert!(under.is_ok() && free.is_ok());
     assert_eq!(refused(over)?, Code::BacklogFull);
     assert_eq!(again, known, "a repeat is answered");

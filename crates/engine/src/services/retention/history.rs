@@ -75,8 +75,8 @@ impl HistoryWalk {
     }
 }
 
-/// What the live release of the flow says, for the runs of all of its releases; never shorter than the run's own
-/// release keeps its keys. A release that cannot be read keeps everything that it might need.
+/// What the live release of the flow says, for the runs of all of its releases, or else what the namespace or the server
+/// says; never shorter than the run's own release keeps its keys. A release that cannot be read keeps everything that it might need.
 async fn policy_of(runtime: &Runtime, release: i32) -> Result<Policy, ReadError> {
     let default = runtime.options.history;
     let Some(own) = runtime.catalogue.get(release).await? else {
@@ -89,9 +89,12 @@ async fn policy_of(runtime: &Runtime, release: i32) -> Result<Policy, ReadError>
         .catalogue
         .find_flow(own.namespace_id, &own.flow.name);
     let said = live.as_ref().map_or(own.flow.history, |it| it.flow.history);
+    let namespaces = runtime.catalogue.namespaces();
+    let namespace = namespaces.iter().find(|it| it.id == own.namespace_id);
+    let of_namespace = namespace.and_then(|namespace| namespace.history);
     let is_new = |flow: &semel_flow::Flow| flow.expires_as_new;
     Ok(Policy {
-        history: said.unwrap_or(default).max(own.flow.keep),
+        history: said.or(of_namespace).unwrap_or(default).max(own.flow.keep),
         keeps_claims: is_new(&own.flow) || live.is_some_and(|it| is_new(&it.flow)),
     })
 }
