@@ -10,10 +10,13 @@
 //! | [`desk`] | all transitions that are ready together, without a timer |
 //! | [`merged`] | one transition |
 //! | [`server`] | accepts that are ready together, behind a plain HTTP server |
+//!
+//! [`same_rows`] writes what the promises need besides: the same rows and commits as the product.
 
 pub(crate) mod desk;
 pub(crate) mod merged;
 pub(crate) mod runner;
+pub(crate) mod same_rows;
 pub(crate) mod server;
 
 use anyhow::Result;
@@ -46,6 +49,15 @@ const SCHEMA: &str = "
         settled_at  timestamptz,
         outcome     json,
         PRIMARY KEY (run_id, step)) WITH (fillfactor = 85)";
+
+/// Which rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// What the work needs at least.
+    Least,
+    /// What the promises need, in the product's tables.
+    Same,
+}
 
 /// Plans that stay the same whatever the size of the tables.
 const SESSION: &str = "

@@ -22,13 +22,15 @@ pub(crate) struct Line {
     pub(crate) values: Vec<f64>,
 }
 
-/// Draws lines over steps that are numbered from 1.
-pub(crate) fn draw(title: &str, unit: &str, step: &str, lines: &[Line]) -> String {
-    let steps = lines
-        .iter()
-        .map(|line| line.values.len())
-        .max()
-        .unwrap_or(0);
+/// Draws lines over steps, each of which has a name.
+pub(crate) fn draw(
+    title: &str,
+    unit: &str,
+    step: &str,
+    names: &[String],
+    lines: &[Line],
+) -> String {
+    let steps = names.len();
     let highest = lines.iter().flat_map(|line| &line.values).copied();
     let highest = highest.fold(1.0_f64, f64::max) * 1.05;
     let x = |index: usize| LEFT + PLOT_WIDTH * index as f64 / steps.saturating_sub(1).max(1) as f64;
@@ -49,13 +51,12 @@ pub(crate) fn draw(title: &str, unit: &str, step: &str, lines: &[Line]) -> Strin
             at + 4.0
         );
     }
-    for index in 0..steps {
+    for (index, name) in names.iter().enumerate() {
         let _ = writeln!(
             svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{name}</text>",
             x(index),
-            TOP + PLOT_HEIGHT + 18.0,
-            index + 1
+            TOP + PLOT_HEIGHT + 18.0
         );
     }
     let _ = writeln!(

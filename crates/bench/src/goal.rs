@@ -106,16 +106,29 @@ impl Goal {
         }
     }
 
-    /// What is good enough. It is on the ratio of the two columns; for F6 on the value itself.
-    pub(crate) fn bound(self) -> Bound {
+    /// What is good enough beside bare PostgreSQL: on the ratio of the two columns; for F6 on the value itself.
+    pub(crate) fn bound(self) -> Option<Bound> {
         match self {
-            Self::F1 | Self::F2 | Self::F9 => Bound::AtLeast(0.7),
-            Self::F3 | Self::F4 => Bound::AtLeast(0.5),
-            Self::F4q | Self::F4s => Bound::AtLeast(0.9),
-            Self::F5 => Bound::AtMost(2.0),
-            Self::F6 => Bound::AtMost(0.2),
-            Self::F7 => Bound::AtMost(2.5),
-            Self::F8 => Bound::AtMost(1.2),
+            Self::F1 | Self::F7 => None,
+            Self::F2 => Some(Bound::AtLeast(0.8)),
+            Self::F3 => Some(Bound::AtLeast(0.55)),
+            Self::F4 => Some(Bound::AtLeast(0.65)),
+            Self::F4q | Self::F4s => Some(Bound::AtLeast(0.95)),
+            Self::F5 => Some(Bound::AtMost(2.5)),
+            Self::F6 => Some(Bound::AtMost(0.1)),
+            Self::F8 => Some(Bound::AtMost(1.2)),
+            Self::F9 => Some(Bound::AtLeast(0.6)),
+        }
+    }
+
+    /// What is good enough beside a small writer of the same rows.
+    pub(crate) fn bound_of_same(self) -> Option<Bound> {
+        match self {
+            Self::F1 => Some(Bound::AtLeast(0.75)),
+            Self::F3 => Some(Bound::AtLeast(0.8)),
+            Self::F4 => Some(Bound::AtLeast(0.85)),
+            Self::F7 => Some(Bound::AtMost(1.7)),
+            Self::F2 | Self::F4q | Self::F4s | Self::F5 | Self::F6 | Self::F8 | Self::F9 => None,
         }
     }
 }

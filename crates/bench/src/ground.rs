@@ -10,7 +10,9 @@ use semel_testkit::semel::{Api, migrate, serve};
 use semel_testkit::{Client, Cluster, Options, Peer, Process, Program};
 
 use crate::bare;
+use crate::bare::Rows;
 use crate::bare::desk::Desk;
+use crate::bare::same_rows::SameRows;
 use crate::load::Target;
 use crate::meters::Meters;
 
@@ -79,8 +81,12 @@ pub(crate) struct Ground {
     pub(crate) front: Semel,
     /// The plain server.
     pub(crate) plain: Plain,
+    /// The plain server that writes the same rows as the product.
+    pub(crate) plain_same: Plain,
     /// The batched writer.
     pub(crate) desk: Desk,
+    /// The batched writer of the same rows as the product.
+    pub(crate) same_rows: SameRows,
     /// What the steps call.
     pub(crate) peer: Peer,
     /// Where the bare tables are.
@@ -98,11 +104,15 @@ impl Ground {
         admin.batch_execute("CREATE DATABASE bare").await?;
         admin.batch_execute("CREATE DATABASE semel").await?;
         admin.batch_execute("CREATE DATABASE gate").await?;
+        admin.batch_execute("CREATE DATABASE same").await?;
         let bare_url = server.url("bare");
         let client = bare::connect(&bare_url).await?;
         bare::create(&client).await?;
         let desk = Desk::start(client).await?;
-        let plain = Plain::start(&bare_url).await?;
+        let plain = Plain::start(&bare_url, Rows::Least).await?;
+        let same_url = server.url("same");
+        let same_rows = SameRows::start(&same_url).await?;
+        let plain_same = Plain::start(&same_url, Rows::Same).await?;
         let peer = Peer::start().await?;
         let semel = Semel::start(Program::semel, &server.url("semel"), "1024").await?;
         semel.publish_all(&peer).await?;
@@ -114,7 +124,9 @@ impl Ground {
             semel,
             front,
             plain,
+            plain_same,
             desk,
+            same_rows,
             peer,
             bare_url,
             cluster,
@@ -124,6 +136,11 @@ impl Ground {
     /// Opens a connection to one of the databases.
     pub(crate) async fn connect(&self, database: &str) -> Result<tokio_postgres::Client> {
         self.cluster.server().connect(database).await
+    }
+
+    /// How to reach one of the databases.
+    pub(crate) fn url(&self, database: &str) -> String {
+        self.cluster.server().url(database)
     }
 
     /// The product's log, for a failure's message.
@@ -215,9 +232,13 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    async fn start(url: &str) -> Result<Self> {
+    async fn start(url: &str, rows: Rows) -> Result<Self> {
+        let same = match rows {
+            Rows::Least => None,
+            Rows::Same => Some("--same-rows"),
+        };
         let process = Program::at(std::env::current_exe()?)
-            .args(["plain-server", url])
+            .args(["plain-server", url].into_iter().chain(same))
             .with_open_input()
             .start()?;
         let words = bare::server::LISTENING;

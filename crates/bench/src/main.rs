@@ -12,6 +12,7 @@ mod caller;
 mod chart;
 mod compare;
 mod consoles;
+mod curve;
 mod fair;
 mod fill;
 mod goal;
@@ -80,6 +81,8 @@ enum Command {
     /// Measures two builds of the product in turns, and says whether B is worse than A. Build both
     /// with the same profile, and let nothing else run.
     Compare(compare::Comparison),
+    /// Measures throughput over the number of runs in flight, and draws it.
+    Curve(curve::Curve),
     /// Measures a namespace with few runs beside one with many that are due.
     Fair(fair::Fairness),
     /// Fills an empty database with runs of every kind, by copying real ones.
@@ -93,6 +96,9 @@ enum Command {
     PlainServer {
         /// The database.
         url: String,
+        /// Write the rows that the product writes, in its tables.
+        #[arg(long)]
+        same_rows: bool,
     },
 }
 
@@ -122,8 +128,12 @@ impl Arguments {
 async fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     match &arguments.command {
-        Some(Command::PlainServer { url }) => {
-            bare::server::serve(url).await?;
+        Some(Command::PlainServer { url, same_rows }) => {
+            let rows = match same_rows {
+                true => bare::Rows::Same,
+                false => bare::Rows::Least,
+            };
+            bare::server::serve(url, rows).await?;
             return Ok(ExitCode::SUCCESS);
         }
         Some(Command::Compare(comparison)) => {
@@ -131,6 +141,10 @@ async fn main() -> Result<ExitCode> {
                 true => ExitCode::SUCCESS,
                 false => ExitCode::FAILURE,
             });
+        }
+        Some(Command::Curve(curve)) => {
+            curve::run(curve).await?;
+            return Ok(ExitCode::SUCCESS);
         }
         Some(Command::Fair(fairness)) => {
             return Ok(match fair::run(fairness).await? {

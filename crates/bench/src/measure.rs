@@ -1,4 +1,4 @@
-//! The rounds: a slice of bare, a slice of Semel, and again.
+//! The rounds: a slice of bare, of the same rows where there is such a writer, of Semel, and again.
 //!
 //! Only the ratio of two neighbouring slices means anything on a machine that others use as well,
 //! so each round has its own ratio and the middle one counts.
@@ -52,11 +52,15 @@ impl Course<'_> {
     /// F1.
     pub(crate) async fn accepts(&mut self) -> Result<()> {
         let (plain, semel) = (self.ground.plain.hook(), self.accepting().hook());
+        let plain_same = self.ground.plain_same.hook();
         let keys = Keys::Unique;
         for round in 0..=self.pace.rounds {
-            let bare = self.post(&plain, 32, keys, &format!("a{round}")).await?;
-            let ours = self.post(&semel, 32, keys, &format!("a{round}")).await?;
+            let tag = format!("a{round}");
+            let bare = self.post(&plain, 32, keys, &tag).await?;
+            let same = self.post(&plain_same, 32, keys, &tag).await?;
+            let ours = self.post(&semel, 32, keys, &tag).await?;
             self.note(Goal::F1, round, &bare, &ours);
+            self.note_same(Goal::F1, round, &same);
         }
         Ok(())
     }
@@ -81,16 +85,21 @@ impl Course<'_> {
             let tag = format!("r{in_flight}-{round}");
             let crowd = Runner::crowd(&self.ground.desk, in_flight, &tag, None).await?;
             let bare = self.slice(crowd, None).await?;
+            let crowd = self.ground.same_rows.crowd(in_flight, &tag);
+            let same = self.slice(crowd, None).await?;
             let ours = self.post(&target, in_flight, Keys::Unique, &tag).await?;
             self.note(goal, round, &bare, &ours);
+            self.note_same(goal, round, &same);
             if goal == Goal::F4 && round > 0 {
                 let commits = |side: &Measured| side.used.commits as f64 / side.slice.count as f64;
                 self.report.add(Goal::F6, commits(&bare), commits(&ours));
                 // The generator is no part of either: bare has its driver in this process.
                 let cost = |side: &Measured, seconds: f64| seconds * 1e6 / side.slice.count as f64;
-                let bare_us = cost(&bare, bare.used.bench_s + bare.used.postgres_s);
+                let in_process =
+                    |side: &Measured| cost(side, side.used.bench_s + side.used.postgres_s);
                 let ours_us = cost(&ours, ours.used.server_s + ours.used.postgres_s);
-                self.report.add(Goal::F7, bare_us, ours_us);
+                self.report.add(Goal::F7, in_process(&bare), ours_us);
+                self.report.add_same(Goal::F7, in_process(&same));
             }
         }
         Ok(())
@@ -141,7 +150,11 @@ impl Course<'_> {
         self.slice(crowd, Some(target.process)).await
     }
 
-    async fn slice<S: Sender>(&self, crowd: Vec<S>, server: Option<u32>) -> Result<Measured> {
+    pub(crate) async fn slice<S: Sender>(
+        &self,
+        crowd: Vec<S>,
+        server: Option<u32>,
+    ) -> Result<Measured> {
         let before = self.ground.meters.read(server).await?;
         let slice = load::run(crowd, self.pace.slice).await?;
         let used = self.ground.meters.read(server).await?.since(&before);
@@ -153,6 +166,13 @@ impl Course<'_> {
         self.detail(goal, round, bare, ours);
         if round > 0 {
             self.report.add(goal, bare.slice.rate(), ours.slice.rate());
+        }
+    }
+
+    fn note_same(&mut self, goal: Goal, round: usize, same: &Measured) {
+        self.report.detail(goal, round, Side::SameRows, same);
+        if round > 0 {
+            self.report.add_same(goal, same.slice.rate());
         }
     }
 

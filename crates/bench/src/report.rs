@@ -14,12 +14,14 @@ pub(crate) struct Measured {
     pub(crate) used: Reading,
 }
 
-/// Which of the two a slice was of.
+/// Which of the three a slice was of.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Side {
     /// Bare PostgreSQL, or the plain server on it.
     Bare,
+    /// A small writer of the same rows as the product.
+    SameRows,
     /// The product.
     Semel,
 }
@@ -30,6 +32,15 @@ struct Round {
     bare: f64,
     semel: f64,
     ratio: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    same: Option<Same>,
+}
+
+/// The same round of a small writer of the same rows.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Same {
+    value: f64,
+    ratio: f64,
 }
 
 /// The result of one goal.
@@ -38,10 +49,13 @@ struct Line {
     id: &'static str,
     what: &'static str,
     unit: &'static str,
-    bound: String,
+    bound: Option<String>,
+    bound_of_same: Option<String>,
     bare: f64,
+    same: Option<f64>,
     semel: f64,
     ratio: f64,
+    ratio_to_same: Option<f64>,
     met: bool,
     rounds: Vec<Round>,
 }
@@ -74,7 +88,22 @@ impl Report {
     /// Adds the values of one round.
     pub(crate) fn add(&mut self, goal: Goal, bare: f64, semel: f64) {
         let ratio = semel / bare;
-        self.rounds.push((goal, Round { bare, semel, ratio }));
+        let same = None;
+        let round = Round {
+            bare,
+            semel,
+            ratio,
+            same,
+        };
+        self.rounds.push((goal, round));
+    }
+
+    /// Adds what a small writer of the same rows came to in the round that was added last.
+    pub(crate) fn add_same(&mut self, goal: Goal, value: f64) {
+        if let Some((_, round)) = self.rounds.iter_mut().rfind(|(found, _)| *found == goal) {
+            let ratio = round.semel / value;
+            round.same = Some(Same { value, ratio });
+        }
     }
 
     /// Adds what one slice brought and cost, and says so at once.
@@ -116,15 +145,28 @@ impl Report {
             |value: fn(&Round) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
         let (semel, ratio) = (middle(|round| round.semel), middle(|round| round.ratio));
         let judged = if goal == Goal::F6 { semel } else { ratio };
+        let same = |value: fn(Same) -> f64| {
+            let values: Vec<f64> = rounds.iter().filter_map(|it| it.same.map(value)).collect();
+            (!values.is_empty()).then(|| median(&values))
+        };
+        let ratio_to_same = same(|same| same.ratio);
+        let (bound, bound_of_same) = (goal.bound(), goal.bound_of_same());
+        let met = bound.is_none_or(|bound| bound.holds(judged))
+            && bound_of_same
+                .zip(ratio_to_same)
+                .is_none_or(|(bound, ratio)| bound.holds(ratio));
         Some(Line {
             id: goal.name(),
             what: goal.what(),
             unit: goal.unit(),
-            bound: goal.bound().to_string(),
+            bound: bound.map(|bound| bound.to_string()),
+            bound_of_same: bound_of_same.map(|bound| bound.to_string()),
             bare: middle(|round| round.bare),
+            same: same(|same| same.value),
             semel,
             ratio,
-            met: goal.bound().holds(judged),
+            ratio_to_same,
+            met,
             rounds,
         })
     }
@@ -137,8 +179,18 @@ impl Report {
     /// The table.
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
-            "{:<3} {:<48} {:>10} {:>10} {:<8} {:>7}  {:<7} {:<4} each round\n",
-            "", "what", "bare", "semel", "unit", "ratio", "goal", ""
+            "{:<3} {:<48} {:>10} {:>10} {:>10} {:<8} {:>7} {:<7} {:>7} {:<7} {:<4} each round\n",
+            "",
+            "what",
+            "bare",
+            "same rows",
+            "semel",
+            "unit",
+            "of bare",
+            "goal",
+            "of same",
+            "goal",
+            ""
         );
         for line in self.lines() {
             let rounds: Vec<String> = line
@@ -147,14 +199,19 @@ impl Report {
                 .map(|round| format!("{:.3}", round.ratio))
                 .collect();
             text.push_str(&format!(
-                "{:<3} {:<48} {:>10} {:>10} {:<8} {:>7.3}  {:<7} {:<4} {}\n",
+                "{:<3} {:<48} {:>10} {:>10} {:>10} {:<8} {:>7.3} {:<7} {:>7} {:<7} {:<4} {}\n",
                 line.id,
                 line.what,
                 short(line.bare),
+                line.same.map(short).unwrap_or_default(),
                 short(line.semel),
                 line.unit,
                 line.ratio,
-                line.bound,
+                line.bound.unwrap_or_default(),
+                line.ratio_to_same
+                    .map(|ratio| format!("{ratio:.3}"))
+                    .unwrap_or_default(),
+                line.bound_of_same.unwrap_or_default(),
                 if line.met { "met" } else { "NOT" },
                 rounds.join(" ")
             ));
@@ -181,6 +238,7 @@ fn sentence(detail: &Detail) -> String {
         detail.round,
         match detail.side {
             Side::Bare => "bare",
+            Side::SameRows => "same",
             Side::Semel => "semel",
         },
         detail.per_s,

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
-use super::Delivery;
+use super::{Delivery, Rows, same_rows};
 use crate::load_connection::find;
 
 /// What stands in the line that tells the port.
@@ -55,14 +55,18 @@ struct BareAcceptResult {
 type Waiting = (Delivery, oneshot::Sender<BareAcceptResult>);
 
 /// Serves on a free loopback port, which it prints on standard output, until standard input closes.
-pub(crate) async fn serve(url: &str) -> Result<()> {
+pub(crate) async fn serve(url: &str, rows: Rows) -> Result<()> {
     let client = super::connect(url).await?;
-    let (accept, meet) = (client.prepare(ACCEPT).await?, client.prepare(MEET).await?);
+    let (accept, meet) = match rows {
+        Rows::Least => (ACCEPT, MEET),
+        Rows::Same => (same_rows::ACCEPT, same_rows::MEET),
+    };
+    let (accept, meet) = (client.prepare(accept).await?, client.prepare(meet).await?);
     let (sender, receiver) = mpsc::channel(8192);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     writeln!(io::stdout(), "{LISTENING}{}", listener.local_addr()?)?;
     tokio::select! {
-        done = write(client, accept, meet, receiver) => done,
+        done = write(client, accept, meet, rows, receiver) => done,
         done = listen(listener, sender) => done,
         () = end_of_input() => Ok(()),
     }
@@ -148,12 +152,13 @@ async fn write(
     client: Client,
     accept: Statement,
     meet: Statement,
+    rows: Rows,
     mut receiver: mpsc::Receiver<Waiting>,
 ) -> Result<()> {
     let mut gathered = Vec::with_capacity(BATCH_MAX);
     while receiver.recv_many(&mut gathered, BATCH_MAX).await > 0 {
         let (items, answers): (Vec<Delivery>, Vec<_>) = gathered.drain(..).unzip();
-        let met = commit(&client, &accept, &meet, &items).await?;
+        let met = commit(&client, &accept, &meet, rows, &items).await?;
         let mut answered = HashSet::with_capacity(items.len());
         for (item, answer) in items.iter().zip(answers) {
             let Some(found) = met.get(&item.claim) else {
@@ -172,6 +177,7 @@ async fn commit(
     client: &Client,
     accept: &Statement,
     meet: &Statement,
+    rows: Rows,
     items: &[Delivery],
 ) -> Result<HashMap<Uuid, BareAcceptResult>> {
     let mut seen = HashSet::with_capacity(items.len());
@@ -183,7 +189,11 @@ async fn commit(
     let runs: Vec<Uuid> = firsts.iter().map(|item| item.run).collect();
     let fingerprints: Vec<Uuid> = firsts.iter().map(|item| item.fingerprint).collect();
     let keys: Vec<&str> = firsts.iter().map(|item| item.key.as_str()).collect();
-    let inputs: Vec<&str> = firsts.iter().map(|item| item.input.as_str()).collect();
+    let input = |item: &&Delivery| match rows {
+        Rows::Least => item.input.clone(),
+        Rows::Same => same_rows::accepted(&item.input),
+    };
+    let inputs: Vec<String> = firsts.iter().map(input).collect();
     let made = client
         .query(accept, &[&claims, &runs, &fingerprints, &keys, &inputs])
         .await?;

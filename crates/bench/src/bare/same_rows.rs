@@ -1,0 +1,309 @@
+//! The rows that the promises need, by one small writer without an engine.
+//!
+//! A run of three `kv` sets leaves the same rows behind as with Semel, in tables with the same indexes, by as many
+//! commits: claim, run, queue entry and first line of the journal, then the fence, the second line, the ledger, the
+//! entry and the end. What lies between this and Semel is what the engine costs; what lies between this and bare is
+//! what the promises cost.
+
+use anyhow::{Context, Result, ensure};
+use semel_testkit::Program;
+use semel_testkit::semel::migrate;
+use tokio::sync::{mpsc, oneshot};
+use tokio_postgres::{Client, Statement};
+use uuid::Uuid;
+
+use super::{Delivery, digest};
+use crate::load::{Sender, payload};
+
+/// The most transitions of one commit.
+const BATCH_MAX: usize = 512;
+
+/// Who holds every run.
+const HOLDER: Uuid = Uuid::from_u128(1);
+
+/// The steps of the flow.
+const STEPS: [&str; 3] = ["paid", "packed", "sent"];
+
+/// Claims what is free, and makes run, queue entry and first line of the journal of each.
+pub(super) const ACCEPT: &str = "
+    WITH arrived AS MATERIALIZED (
+        SELECT *, (now() AT TIME ZONE 'UTC')::date AS partition_date
+          FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[])
+            AS t (claim_id, run_id, fingerprint, key, input)),
+    claimed AS (
+        INSERT INTO claims (id, run_id, fingerprint, expires_at)
+        SELECT claim_id, run_id, fingerprint, date_trunc('minute', now() + interval '30 days') FROM arrived
+            ON CONFLICT (id) DO NOTHING
+     RETURNING id, run_id),
+    fresh AS MATERIALIZED (SELECT * FROM arrived WHERE (claim_id IN (SELECT id FROM claimed)) IS TRUE),
+    made AS (
+        INSERT INTO runs (id, claim_id, namespace_id, release_id, key, delivery_id, accepted_at, partition_date)
+        SELECT run_id, claim_id, 1, 1, convert_to(key, 'UTF8'), fingerprint, now(), partition_date FROM fresh),
+    queued AS (
+        INSERT INTO queue (run_id, due_at, holder, epoch, seq, partition_date, namespace_id)
+        SELECT run_id, now(), '00000000-0000-0000-0000-000000000001', 1, 1, partition_date, 1 FROM fresh),
+    written AS (
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT partition_date, run_id, 1, 1, now(), input::json FROM fresh)
+    SELECT run_id FROM claimed";
+
+/// Whose the claims are that were not free.
+pub(super) const MEET: &str = "
+    SELECT c.id, c.run_id, c.fingerprint, r.state::text, r.result::text
+      FROM unnest($1::uuid[]) AS t (id)
+      JOIN claims c ON c.id = t.id
+      JOIN runs r ON r.id = c.run_id";
+
+/// Ends runs that are still held: fence, second line, ledger, entry, result.
+const END: &str = "
+    WITH moves AS MATERIALIZED (
+        SELECT *, (now() AT TIME ZONE 'UTC')::date AS partition_date
+          FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int2[]) AS t (run_id, events, entry, slot)),
+    fenced AS (
+        DELETE FROM queue q
+         USING moves t
+         WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = 1 AND q.seq = 1 AND q.holder = $8
+     RETURNING 1),
+    written AS (
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT partition_date, run_id, 2, 1, now(), events::json FROM moves),
+    entered AS (
+        INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt,
+                             intended_at, settled_at)
+        SELECT (now() AT TIME ZONE 'UTC')::date, t.id, t.run_id, 1, t.step, 'kv', 'transaction', 'done', 1,
+               now(), now()
+          FROM unnest($5::uuid[], $6::uuid[], $7::text[]) AS t (run_id, id, step)),
+    stored AS (
+        INSERT INTO kv (slot, namespace_id, entry, value, version)
+        SELECT slot, 1, entry, '\"sent\"', 3 FROM moves
+            ON CONFLICT (namespace_id, slot, entry)
+            DO UPDATE SET value = excluded.value, version = kv.version + 3),
+    ended AS (
+        UPDATE runs r SET state = 'succeeded', ended_at = now(), result = '{\"ok\":true}'
+          FROM moves t WHERE r.id = t.run_id)
+    SELECT count(*) FROM fenced";
+
+/// One transition of one run.
+#[derive(Debug)]
+enum Change {
+    /// The key is claimed and the run made.
+    Accept(Delivery),
+    /// The three sets are made and the run ends.
+    End { run: Uuid, key: String },
+}
+
+/// The callers' end of the writer.
+#[derive(Clone)]
+pub(crate) struct SameRows {
+    sender: mpsc::Sender<(Change, oneshot::Sender<()>)>,
+}
+
+impl SameRows {
+    /// Makes the product's tables in a database, and starts the writer on a connection of its own.
+    pub(crate) async fn start(url: &str) -> Result<Self> {
+        migrate(Program::semel()?, url).await?;
+        let client = super::connect(url).await?;
+        let (accept, end) = (client.prepare(ACCEPT).await?, client.prepare(END).await?);
+        let (sender, receiver) = mpsc::channel(8192);
+        tokio::spawn(async move {
+            // The waiting caller sees it by the answer that never comes.
+            if let Err(error) = serve(client, accept, end, receiver).await {
+                eprintln!("same rows: {error:#}");
+            }
+        });
+        Ok(Self { sender })
+    }
+
+    /// So many runners of this writer. `tag` tells the keys of slices apart.
+    pub(crate) fn crowd(&self, count: usize, tag: &str) -> Vec<SameRowsRunner> {
+        let runner = |index| SameRowsRunner {
+            writer: self.clone(),
+            prefix: format!("{tag}-{index}"),
+            next: 0,
+        };
+        (0..count).map(runner).collect()
+    }
+
+    async fn write(&self, change: Change) -> Result<()> {
+        let (answer, answered) = oneshot::channel();
+        self.sender.send((change, answer)).await.ok();
+        answered.await.context("the writer of the same rows failed")
+    }
+}
+
+async fn serve(
+    client: Client,
+    accept: Statement,
+    end: Statement,
+    mut receiver: mpsc::Receiver<(Change, oneshot::Sender<()>)>,
+) -> Result<()> {
+    let mut gathered = Vec::with_capacity(BATCH_MAX);
+    while receiver.recv_many(&mut gathered, BATCH_MAX).await > 0 {
+        let (changes, answers): (Vec<_>, Vec<_>) = gathered.drain(..).unzip();
+        let columns = Columns::of(changes);
+        let (begun, accepted, ended, committed) = futures_util::join!(
+            client.batch_execute("BEGIN"),
+            columns.accept(&client, &accept),
+            columns.end(&client, &end),
+            client.batch_execute("COMMIT"),
+        );
+        begun?;
+        accepted?;
+        ended?;
+        committed?;
+        for answer in answers {
+            answer.send(()).ok();
+        }
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Columns {
+    claims: Vec<Uuid>,
+    claimed_runs: Vec<Uuid>,
+    fingerprints: Vec<Uuid>,
+    keys: Vec<String>,
+    inputs: Vec<String>,
+    ended: Vec<Uuid>,
+    events: Vec<String>,
+    entries: Vec<String>,
+    slots: Vec<i16>,
+    effect_runs: Vec<Uuid>,
+    effects: Vec<Uuid>,
+    steps: Vec<&'static str>,
+}
+
+impl Columns {
+    fn of(changes: Vec<Change>) -> Self {
+        let mut columns = Self::default();
+        for change in changes {
+            match change {
+                Change::Accept(delivery) => columns.add_accepted(delivery),
+                Change::End { run, key } => columns.add_ended(run, &key),
+            }
+        }
+        columns
+    }
+
+    fn add_accepted(&mut self, delivery: Delivery) {
+        let Delivery {
+            claim,
+            run,
+            fingerprint,
+            key,
+            input,
+        } = delivery;
+        let (effect, entry) = (effect_of(run, 0), format!("orders/{key}"));
+        let intended = intended(STEPS[0], effect, &entry);
+        self.claims.push(claim);
+        self.claimed_runs.push(run);
+        self.fingerprints.push(fingerprint);
+        self.inputs.push(format!(
+            r#"[{{"event":"accepted","trigger":"api","input":{input}}},{intended}]"#
+        ));
+        self.keys.push(key);
+    }
+
+    fn add_ended(&mut self, run: Uuid, key: &str) {
+        let entry = format!("orders/{key}");
+        let mut events = String::with_capacity(1_024);
+        for (number, step) in (0_u8..).zip(STEPS) {
+            let effect = effect_of(run, number);
+            if number > 0 {
+                events.push_str(&intended(step, effect, &entry));
+                events.push(',');
+            }
+            events.push_str(&format!(
+                r#"{{"event":"done","step":"{step}","by":"commit","result":"{step}"}},"#
+            ));
+            self.effect_runs.push(run);
+            self.effects.push(effect);
+            self.steps.push(step);
+        }
+        self.ended.push(run);
+        self.events.push(format!(
+            r#"[{events}{{"event":"ended","state":"succeeded","result":{{"ok":true}}}}]"#
+        ));
+        let [first, second, ..] = *run.as_bytes();
+        self.slots.push(i16::from_be_bytes([first & 0x0f, second]));
+        self.entries.push(entry);
+    }
+
+    async fn accept(&self, client: &Client, statement: &Statement) -> Result<()> {
+        if self.claims.is_empty() {
+            return Ok(());
+        }
+        let rows = client
+            .query(
+                statement,
+                &[
+                    &self.claims,
+                    &self.claimed_runs,
+                    &self.fingerprints,
+                    &self.keys,
+                    &self.inputs,
+                ],
+            )
+            .await?;
+        ensure!(rows.len() == self.claims.len(), "a key was not free");
+        Ok(())
+    }
+
+    async fn end(&self, client: &Client, statement: &Statement) -> Result<()> {
+        if self.ended.is_empty() {
+            return Ok(());
+        }
+        let row = client
+            .query_one(
+                statement,
+                &[
+                    &self.ended,
+                    &self.events,
+                    &self.entries,
+                    &self.slots,
+                    &self.effect_runs,
+                    &self.effects,
+                    &self.steps,
+                    &HOLDER,
+                ],
+            )
+            .await?;
+        let fenced = usize::try_from(row.get::<_, i64>(0))?;
+        ensure!(fenced == self.ended.len(), "a run was not held");
+        Ok(())
+    }
+}
+
+/// The journal of a run that was accepted and has not begun.
+pub(super) fn accepted(input: &str) -> String {
+    format!(r#"[{{"event":"accepted","trigger":"webhook","input":{input}}}]"#)
+}
+
+fn effect_of(run: Uuid, number: u8) -> Uuid {
+    digest(run.as_bytes(), &[number])
+}
+
+fn intended(step: &str, effect: Uuid, entry: &str) -> String {
+    format!(
+        r#"{{"event":"intended","step":"{step}","effect":"eff_{}","attempt":1,"request":{{"local":{{"kv":{{"entry":"{entry}","verb":"set","value":"{step}","if_absent":false,"ttl":null}}}}}}}}"#,
+        effect.simple()
+    )
+}
+
+/// Carries one run at a time.
+pub(crate) struct SameRowsRunner {
+    writer: SameRows,
+    prefix: String,
+    next: u64,
+}
+
+impl Sender for SameRowsRunner {
+    async fn send(&mut self) -> Result<()> {
+        let delivery = Delivery::read(payload(&self.prefix, self.next, false).as_bytes())?;
+        self.next += 1;
+        let (run, key) = (delivery.run, delivery.key.clone());
+        self.writer.write(Change::Accept(delivery)).await?;
+        self.writer.write(Change::End { run, key }).await
+    }
+}
