@@ -1364,6 +1364,49 @@ CREATE INDEX resources_by_creation ON resources USING btree (namespace_id, creat
 CREATE INDEX resources_by_expiry ON resources USING btree (expires_at);
 CREATE INDEX resources_by_run ON resources USING btree (run_id) WHERE (run_id IS NOT NULL);
 
+-- Files of ended runs that were deleted here. A row is there before its file is, and until its file is gone.
+CREATE TABLE archives (
+    -- The file, whatever it is called: it is written anew where runs in it are erased.
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- Writing: its runs are still here. Kept: its runs are in it alone. Removing: nothing needs it.
+    state text NOT NULL DEFAULT 'writing'::text,
+    -- What it is called in the archive.
+    object text NOT NULL,
+    -- SHA-256 of its bytes.
+    sha256 bytea,
+    -- How many there are.
+    bytes bigint,
+    -- When the last of its runs ended.
+    newest_at timestamp with time zone,
+    -- When its runs were archived.
+    written_at timestamp with time zone,
+    -- When its state changed.
+    changed_at timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT archives_pkey PRIMARY KEY (id),
+    CONSTRAINT archives_bytes_check CHECK ((bytes > 0)),
+    CONSTRAINT archives_sha256_check CHECK ((octet_length(sha256) = 32)),
+    CONSTRAINT archives_state_check CHECK ((state = ANY (ARRAY['writing'::text, 'kept'::text, 'removing'::text]))),
+    CONSTRAINT whole_where_kept CHECK (((state <> 'kept'::text) OR (num_nulls(sha256, bytes, newest_at, written_at) = 0)))
+);
+CREATE INDEX archives_by_age ON archives USING btree (newest_at) WHERE (state = 'kept'::text);
+CREATE INDEX archives_unfinished ON archives USING btree (changed_at) WHERE (state <> 'kept'::text);
+
+-- Which file has a run that was deleted here. A key that was forgotten and came back has runs of the same identities, in a later file.
+CREATE TABLE archived_runs (
+    -- The run.
+    run_id uuid NOT NULL,
+    -- The file.
+    archive_id bigint NOT NULL,
+    -- The namespace that owns it.
+    namespace_id integer NOT NULL,
+    -- The claim of its key; of a child run, that of the outermost run.
+    claim_id uuid NOT NULL,
+
+    CONSTRAINT archived_runs_pkey PRIMARY KEY (run_id, archive_id)
+);
+CREATE INDEX archived_runs_by_archive ON archived_runs USING btree (archive_id);
+
 -- What language models answered, so that the same question is asked once.
 CREATE TABLE llm_answers (
     -- The namespace that owns it.

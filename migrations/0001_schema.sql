@@ -1240,6 +1240,43 @@ CREATE INDEX resources_by_run ON resources (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX resources_by_expiry ON resources (expires_at);
 CREATE INDEX resources_by_creation ON resources (namespace_id, created_at, digest);
 
+CREATE TABLE archives (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    state      text NOT NULL DEFAULT 'writing' CHECK (state IN ('writing', 'kept', 'removing')),
+    object     text NOT NULL,
+    sha256     bytea CHECK (octet_length(sha256) = 32),
+    bytes      bigint CHECK (bytes > 0),
+    newest_at  timestamptz,
+    written_at timestamptz,
+    changed_at timestamptz NOT NULL DEFAULT moment(),
+    CONSTRAINT whole_where_kept CHECK (state <> 'kept' OR num_nulls(sha256, bytes, newest_at, written_at) = 0)
+);
+COMMENT ON TABLE archives IS 'Files of ended runs that were deleted here. A row is there before its file is, and until its file is gone.';
+COMMENT ON COLUMN archives.id IS 'The file, whatever it is called: it is written anew where runs in it are erased.';
+COMMENT ON COLUMN archives.state IS 'Writing: its runs are still here. Kept: its runs are in it alone. Removing: nothing needs it.';
+COMMENT ON COLUMN archives.object IS 'What it is called in the archive.';
+COMMENT ON COLUMN archives.sha256 IS 'SHA-256 of its bytes.';
+COMMENT ON COLUMN archives.bytes IS 'How many there are.';
+COMMENT ON COLUMN archives.newest_at IS 'When the last of its runs ended.';
+COMMENT ON COLUMN archives.written_at IS 'When its runs were archived.';
+COMMENT ON COLUMN archives.changed_at IS 'When its state changed.';
+CREATE INDEX archives_unfinished ON archives (changed_at) WHERE state <> 'kept';
+CREATE INDEX archives_by_age ON archives (newest_at) WHERE state = 'kept';
+
+CREATE TABLE archived_runs (
+    run_id       uuid NOT NULL,
+    archive_id   bigint NOT NULL,
+    namespace_id integer NOT NULL,
+    claim_id     uuid NOT NULL,
+    PRIMARY KEY (run_id, archive_id)
+);
+COMMENT ON TABLE archived_runs IS 'Which file has a run that was deleted here. A key that was forgotten and came back has runs of the same identities, in a later file.';
+COMMENT ON COLUMN archived_runs.run_id IS 'The run.';
+COMMENT ON COLUMN archived_runs.archive_id IS 'The file.';
+COMMENT ON COLUMN archived_runs.namespace_id IS 'The namespace that owns it.';
+COMMENT ON COLUMN archived_runs.claim_id IS 'The claim of its key; of a child run, that of the outermost run.';
+CREATE INDEX archived_runs_by_archive ON archived_runs (archive_id);
+
 CREATE TABLE llm_answers (
     namespace_id integer NOT NULL,
     digest       bytea NOT NULL CHECK (octet_length(digest) = 32),

@@ -2,6 +2,7 @@
 
 mod access;
 mod answer;
+mod archive;
 mod arguments;
 mod code;
 mod commands;

@@ -18,12 +18,18 @@ pub(crate) fn configured(
     let Some(setting) = ctx.config.find(Key::Resources, flag) else {
         return Ok(Arc::new(NoResources));
     };
-    let place = match ResourceLocation::parse(&setting.value) {
-        Ok(ResourceLocation::Folder(path)) => ResourceLocation::Folder(path),
-        Ok(ResourceLocation::Bucket(bucket)) => ResourceLocation::Bucket(complete(ctx, bucket)?),
-        Err(error) => return Err(unusable(&error)),
-    };
-    open(&place)
+    open(&place(ctx, Key::Resources, &setting.value)?)
+}
+
+/// The place that a setting names, with what else is said of a bucket.
+pub(crate) fn place(ctx: &Context, key: Key, value: &str) -> Result<ResourceLocation, Problem> {
+    match ResourceLocation::parse(value) {
+        Ok(ResourceLocation::Folder(path)) => Ok(ResourceLocation::Folder(path)),
+        Ok(ResourceLocation::Bucket(bucket)) => {
+            Ok(ResourceLocation::Bucket(complete(ctx, bucket)?))
+        }
+        Err(error) => Err(unusable(key, &error)),
+    }
 }
 
 /// A folder.
@@ -34,7 +40,7 @@ pub(crate) fn in_folder(folder: &Path) -> Result<Arc<dyn ResourceStore>, Problem
 fn open(place: &ResourceLocation) -> Result<Arc<dyn ResourceStore>, Problem> {
     match StoredFiles::open(place) {
         Ok(shelf) => Ok(Arc::new(shelf)),
-        Err(error) => Err(unusable(&error)),
+        Err(error) => Err(unusable(Key::Resources, &error)),
     }
 }
 
@@ -56,8 +62,9 @@ fn complete(ctx: &Context, mut bucket: Bucket) -> Result<Bucket, Problem> {
     Ok(bucket)
 }
 
-fn unusable(error: &dyn std::error::Error) -> Problem {
-    let name = Key::Resources.name();
+/// A place that cannot be used, and what to say instead.
+pub(crate) fn unusable(key: Key, error: &dyn std::error::Error) -> Problem {
+    let name = key.name();
     Problem::usage(format!("{name} cannot be used: {}", chain(error))).hint(
         "give a folder, or s3://BUCKET/PREFIX with SEMEL_S3_ENDPOINT, SEMEL_S3_REGION and keys",
     )

@@ -378,3 +378,19 @@ fn the_token_of_dev_is_not_shown_to_another_server() {
     assert_eq!(other.status.code(), Some(7));
     assert_eq!(object(&other)["error"]["code"], "token-missing");
 }
+
+#[test]
+fn an_archive_that_cannot_be_written_is_refused() {
+    let place = directory();
+    let write = |name: &str, text: &str| std::fs::write(place.path().join(name), text);
+    write("taken", "no folder").expect("a file");
+    write("key", &"0a".repeat(32)).expect("a file");
+    write("semel.toml", "[serve]\narchive = 'taken/runs'\n").expect("a file");
+
+    let served = semel(place.path(), &["serve", "--secret-key-file", "key"]);
+    let looked = semel(place.path(), &["doctor"]);
+
+    let why = "serve.archive cannot be used";
+    assert!(stderr(&served).contains(why), "{}", stderr(&served));
+    assert!(stdout(&looked).contains(why), "{}", stdout(&looked));
+}

@@ -8,6 +8,7 @@
 //! - [`landing`], [`settle`]: for how long a request may still arrive, and what an outcome means under
 //!   the effect's guard. Pure.
 //! - [`vault`] keeps secrets and the destinations that use them; [`catalogue`] the releases.
+//! - [`archive`]: where ended runs go that are deleted here.
 //! - [`pauses`]: what operators paused.
 //! - [`rehearsal`]: the stage and the crash points of an engine that rehearses a release.
 //! - [`decide`] says what comes next. Pure: no I/O, no clock.
@@ -20,6 +21,7 @@
 //! - [`engine`] starts and stops all of it.
 
 mod address;
+pub mod archive;
 pub mod boottime;
 mod call;
 pub mod catalogue;
@@ -51,6 +53,7 @@ pub mod turn;
 mod unavailable;
 pub mod vault;
 
+pub use archive::{ArchiveError, ErasedFile, RunArchive};
 pub use catalogue::{Catalogue, Release};
 pub use commands::alert::AlertError;
 pub use commands::amend::Amendment;
@@ -91,6 +94,7 @@ pub use runtime::{Runtime, StartError};
 pub use secret::{Secret, SecretError};
 pub use semel_steps::bounded_client::{BoundedClient, FetchError, Fetched};
 pub use semel_steps::resources::{
-    Bucket, NoResources, Opened, ResourceLocation, ResourceStore, StoredFiles,
+    Bucket, NoResources, ObjectFolder, Opened, ResourceLocation, ResourceLocationError,
+    ResourceStore, StoredFiles,
 };
 pub use vault::{KeyReport, MasterKeys, SecretView, VaultError};

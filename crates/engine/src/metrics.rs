@@ -118,6 +118,10 @@ pub struct Metrics {
     pub keys_forgotten: Counter,
     /// Runs that were deleted because they were past their history.
     pub runs_deleted: Counter,
+    /// Runs that were archived before they were deleted.
+    pub runs_archived: Counter,
+    /// Files that could not be written to the archive or removed from it.
+    pub archive_failures: Counter,
     /// Instants of schedules that have their run.
     pub ticks_fired: Counter,
     /// Instants of schedules that started nothing.

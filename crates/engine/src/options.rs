@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use semel_model::Span;
 use semel_steps::{HttpProxy, NoResources, ResourceStore};
 
+use crate::archive::RunArchive;
 use crate::memory::{self, Budget};
 use crate::secret::Secret;
 use crate::vault::MasterKeys;
@@ -43,6 +44,10 @@ pub struct Options {
     pub settle_margin: Span,
     /// How long ended runs are kept.
     pub history: Span,
+    /// Where ended runs go before they are deleted; without it they are only deleted.
+    pub archive: Option<Arc<dyn RunArchive>>,
+    /// How long archived runs are kept, from their end; for ever without it.
+    pub archive_keep: Option<Span>,
     /// Where large outputs are kept.
     pub resources: Arc<dyn ResourceStore>,
     /// Where answers are kept that could not be recorded before the process stopped.
@@ -66,6 +71,8 @@ impl Options {
             secret,
             settle_margin: Span::from_secs(60),
             history: Span::from_secs(90 * 86_400),
+            archive: None,
+            archive_keep: None,
             resources: Arc::new(NoResources),
             state_dir: None,
         }

@@ -112,7 +112,7 @@ fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Count
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 38] = [
+    let counters: [(&str, &str, &Counter); 40] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -236,6 +236,16 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "runs_deleted",
             "Runs that were deleted because they were past their history",
             &metrics.runs_deleted,
+        ),
+        (
+            "runs_archived",
+            "Runs that were archived before they were deleted",
+            &metrics.runs_archived,
+        ),
+        (
+            "archive_failures",
+            "Files that could not be written to the archive or removed from it",
+            &metrics.archive_failures,
         ),
         (
             "ticks_fired",

@@ -15,6 +15,7 @@ use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
 use crate::payloads;
 use crate::query::Named;
+use crate::runs::explain;
 
 /// `POST /v1/runs/{run}/replay/preview`.
 pub(crate) async fn preview(
@@ -33,7 +34,10 @@ pub(crate) async fn preview(
         accepts: asked.accept_changed,
     };
     let preview = app.engine.preview_replay(caller.namespace_id, id, &wish);
-    payloads::ok(&caller, preview.await?)
+    match preview.await {
+        Ok(preview) => payloads::ok(&caller, preview),
+        Err(error) => Err(explain(&app, caller.namespace_id, id, error.into()).await),
+    }
 }
 
 /// `POST /v1/runs/{run}/replay`.
@@ -52,7 +56,7 @@ pub(crate) async fn replay(
         body: &body,
         headers: &headers,
     };
-    let (engine, actor) = (app.engine.clone(), caller.actor());
+    let (asked_of, actor) = (app.clone(), caller.actor());
     let (namespace_id, by) = (caller.namespace_id, Some(caller.token.clone()));
     commands::once(app, &caller, command, async move {
         let wish = ReplayWish {
@@ -63,9 +67,13 @@ pub(crate) async fn replay(
             accepts: asked.accept_changed,
         };
         let shown = (asked.digest.as_str(), asked.reason.as_deref());
-        let next = engine
-            .replay(namespace_id, id, &wish, shown, &actor)
-            .await?;
+        let next = asked_of
+            .engine
+            .replay(namespace_id, id, &wish, shown, &actor);
+        let next = match next.await {
+            Ok(next) => next,
+            Err(error) => return Err(explain(&asked_of, namespace_id, id, error.into()).await),
+        };
         let done = Replayed {
             run: next,
             last: id,

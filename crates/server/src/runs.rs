@@ -1,10 +1,14 @@
 //! Runs: list, show, follow, cancel, resume.
 
+mod archived;
+mod archiving;
 mod behind_key;
 mod detail;
 mod erase;
 mod listing;
 
+pub(crate) use archived::explain;
+pub use archiving::RunFiles;
 pub(crate) use detail::show;
 pub(crate) use erase::erase;
 pub(crate) use listing::list;
@@ -74,7 +78,12 @@ pub(crate) async fn watch(
 ) -> Answered {
     let id = run.read(Code::RunNotFound)?;
     // The namespace is checked first: another namespace must not learn when the run ends.
-    let run = get(&app, &caller, id).await?;
+    let found = runs::find(app.cell().of(id), caller.namespace_id, id).await?;
+    let Some(run) = found else {
+        let archived = archived::find(&app, &caller, id).await?;
+        let archived = archived.ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
+        return payloads::ok(&caller, archived.run);
+    };
     let patience = patience(span, app.options.wait_max);
     if run.state.is_ended() || patience.is_zero() {
         return payloads::ok(&caller, view(&run));
@@ -111,10 +120,13 @@ pub(crate) async fn cancel(
         body: &body,
         headers: &headers,
     };
-    let (engine, actor) = (app.engine.clone(), caller.actor());
+    let (asked, actor) = (app.clone(), caller.actor());
     let namespace_id = caller.namespace_id;
     commands::once(app, &caller, command, async move {
-        engine.cancel(namespace_id, id, &reason, &actor).await?;
+        let done = asked.engine.cancel(namespace_id, id, &reason, &actor);
+        if let Err(error) = done.await {
+            return Err(explain(&asked, namespace_id, id, error.into()).await);
+        }
         let done = Cancelled {
             run: id,
             cancelling: true,
@@ -140,14 +152,17 @@ pub(crate) async fn resume(
         body: &body,
         headers: &headers,
     };
-    let (engine, actor) = (app.engine.clone(), caller.actor());
+    let (asked, actor) = (app.clone(), caller.actor());
     let namespace_id = caller.namespace_id;
     commands::once(app, &caller, command, async move {
         let wish = Wish {
             reason: &reason,
             ask_again,
         };
-        engine.resume(namespace_id, id, wish, &actor).await?;
+        let done = asked.engine.resume(namespace_id, id, wish, &actor);
+        if let Err(error) = done.await {
+            return Err(explain(&asked, namespace_id, id, error.into()).await);
+        }
         let done = Resumed {
             run: id,
             resumed: true,
@@ -181,11 +196,16 @@ impl From<CancelError> for ApiError {
     }
 }
 
-/// A run of the caller's namespace.
+/// A run of the caller's namespace that is in the database.
 pub(crate) async fn get(app: &App, caller: &Caller, run: RunId) -> Result<RunView, ApiError> {
-    runs::find(app.cell().of(run), caller.namespace_id, run)
-        .await?
-        .ok_or_else(|| ApiError::plain(Code::RunNotFound))
+    let namespace_id = caller.namespace_id;
+    match runs::find(app.cell().of(run), namespace_id, run).await? {
+        Some(found) => Ok(found),
+        None => {
+            let unknown = ApiError::plain(Code::RunNotFound);
+            Err(explain(app, namespace_id, run, unknown).await)
+        }
+    }
 }
 
 /// A run in its wire form.
@@ -203,6 +223,7 @@ pub(crate) fn view(run: &RunView) -> Run {
         fault: read_json(run.fault.as_deref()),
         cancelling: run.cancelling,
         erased_at: run.erased_at,
+        archived_at: None,
         parent: run.parent,
     }
 }

@@ -5,10 +5,12 @@
 //! an output of gigabytes costs a few MiB of memory.
 
 mod gather;
+mod objects;
 mod place;
 mod resource_store;
 mod verify;
 
+pub use objects::ObjectFolder;
 pub use place::{Bucket, ResourceLocation, ResourceLocationError};
 pub use resource_store::{RESOURCE_BYTES_MAX, StoredFiles};
 

@@ -22,6 +22,7 @@
 
 pub mod alerts;
 pub mod approvals;
+pub mod archives;
 pub mod attention;
 pub mod audit;
 pub mod broadcasts;
@@ -128,6 +129,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("alerts", alerts::VIEWS),
         ("approvals", approvals::STATEMENTS),
         ("approvals", approvals::VIEWS),
+        ("archives", archives::STATEMENTS),
         ("attention", attention::STATEMENTS),
         ("attention", attention::ATTENDED),
         ("audit", audit::STATEMENTS),
@@ -187,6 +189,8 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("resources", resources::STATEMENTS),
         ("retention", retention::STATEMENTS),
         ("retention", retention::RUNS),
+        ("retention", retention::JUDGED),
+        ("retention", retention::ARCHIVED),
         ("retention", retention::ERASE),
         ("run_jobs", run_jobs::STATEMENTS),
         ("runs", runs::STATEMENTS),

@@ -6,13 +6,18 @@
 //! over, so the commit that ends a run writes nothing for it.
 
 #[macro_use]
-mod runs;
+mod judge;
+mod archived;
 mod erase;
+mod runs;
 
+pub(crate) use archived::STATEMENTS as ARCHIVED;
+pub use archived::{GoingKey, delete_archived, list_going};
 pub(crate) use erase::STATEMENTS as ERASE;
 pub use erase::{
-    ErasedRun, Family, Marked, erase, erase_elsewhere, erase_named, list_stored, mark,
+    ErasedRun, Family, Marked, erase, erase_elsewhere, erase_named, find_run_of, list_stored, mark,
 };
+pub(crate) use judge::STATEMENTS as JUDGED;
 pub use runs::{DeletedRuns, OldRuns, RunCursor, delete_old, list_old, list_releases};
 
 use semel_model::Span;

@@ -95,6 +95,9 @@ pub struct Run {
     /// When its payloads were erased.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erased_at: Option<Timestamp>,
+    /// When it was archived: it is shown as it was then, and cannot be changed any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived_at: Option<Timestamp>,
 }
 
 /// A run with all that happened to it.

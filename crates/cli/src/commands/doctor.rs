@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::serve::{Database, oidc};
 use crate::answer::{Answer, Problem};
+use crate::archive;
 use crate::code;
 use crate::config::Key;
 use crate::context::Context;
@@ -74,6 +75,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     lines.extend(database::look(ctx, &arguments.database).await);
     lines.extend(server::look(ctx).await);
     lines.extend(provider(ctx).await);
+    lines.extend(archived(ctx).await);
     lines.push(disk(ctx));
     let failed = lines
         .iter()
@@ -111,6 +113,16 @@ async fn provider(ctx: &Context) -> Option<Line> {
     Some(match check_provider(&options).await {
         Ok(found) => Line::ok("identity", found),
         Err(why) => Line::fail("identity", why, mend),
+    })
+}
+
+/// Whether ended runs can be archived, where a place is configured here.
+async fn archived(ctx: &Context) -> Option<Line> {
+    let setting = ctx.config.find(Key::Archive, None)?;
+    let mend = "make SEMEL_ARCHIVE a place that can be written: until then no old run is deleted";
+    Some(match archive::configured(ctx, None).await {
+        Ok(_) => Line::ok("archive", format!("{} can be written", setting.value)),
+        Err(problem) => Line::fail("archive", problem.message(), mend),
     })
 }
 

@@ -16,6 +16,7 @@ use semel_store::{Cell, CellOptions};
 use serde_json::json;
 
 use crate::answer::{Answer, Problem};
+use crate::archive;
 use crate::code;
 use crate::config::Key;
 use crate::context::Context;
@@ -82,6 +83,13 @@ pub(crate) struct Arguments {
     /// [default: 90d].
     #[arg(long, value_name = "SPAN")]
     history: Option<String>,
+    /// Where ended runs are archived before they are deleted: a folder, or s3://BUCKET/PREFIX, with the same keys as
+    /// --resources [env: SEMEL_ARCHIVE] [default: none; they are deleted].
+    #[arg(long, value_name = "PLACE")]
+    archive: Option<String>,
+    /// How long archived runs are kept, from their end [env: SEMEL_ARCHIVE_KEEP] [default: for ever].
+    #[arg(long, value_name = "SPAN")]
+    archive_keep: Option<String>,
     /// Where large outputs are stored: a folder, or s3://BUCKET/PREFIX [env: SEMEL_RESOURCES; and
     /// SEMEL_S3_ENDPOINT, SEMEL_S3_REGION, SEMEL_S3_ACCESS_KEY, SEMEL_S3_SECRET_KEY].
     #[arg(long, value_name = "PLACE")]
@@ -167,6 +175,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     options.masters = masters;
     choose(ctx, arguments, &mut options)?;
     options.resources = resources::configured(ctx, arguments.resources.as_deref())?;
+    options.archive = archive::configured(ctx, arguments.archive.as_deref()).await?;
     let mut signals = Signals::catch()?;
     let cell = arguments.database.connect(ctx).await?;
     refuse_pending(&cell).await?;
@@ -230,6 +239,8 @@ fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result
     if let Some(history) = read::<Span>(ctx, Key::History, arguments.history.as_deref())? {
         options.history = history;
     }
+    let keep = arguments.archive_keep.as_deref();
+    options.archive_keep = read(ctx, Key::ArchiveKeep, keep)?;
     let folder = arguments.state_dir.as_deref();
     options.state_dir = read(ctx, Key::StateDir, folder)?;
     Ok(())

@@ -35,6 +35,10 @@ pub(crate) enum Key {
     SettleMargin,
     /// How long ended runs are kept where their flow does not say.
     History,
+    /// Where ended runs are archived: a folder, or s3://BUCKET/PREFIX.
+    Archive,
+    /// How long archived runs are kept.
+    ArchiveKeep,
     /// Where large outputs are kept: a folder, or s3://BUCKET/PREFIX.
     Resources,
     /// Where answers are kept that could not be recorded before the server stopped.
@@ -128,7 +132,7 @@ impl Facts {
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 36] = [
+    pub(crate) const ALL: [Self; 38] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -145,6 +149,8 @@ impl Key {
         Self::Capacity,
         Self::SettleMargin,
         Self::History,
+        Self::Archive,
+        Self::ArchiveKeep,
         Self::Resources,
         Self::StateDir,
         Self::S3Endpoint,
@@ -191,6 +197,8 @@ impl Key {
             Self::SettleMargin => {
                 Facts::new("serve.settle_margin", "SEMEL_SETTLE_MARGIN").default("60s")
             }
+            Self::Archive => Facts::new("serve.archive", "SEMEL_ARCHIVE"),
+            Self::ArchiveKeep => Facts::new("serve.archive_keep", "SEMEL_ARCHIVE_KEEP"),
             Self::Resources => Facts::new("serve.resources", "SEMEL_RESOURCES"),
             Self::StateDir => Facts::new("serve.state_dir", "SEMEL_STATE_DIR"),
             Self::S3Endpoint => Facts::new("serve.s3_endpoint", "SEMEL_S3_ENDPOINT"),

@@ -110,6 +110,10 @@ fn partial(detail: &RunDetail) -> Option<String> {
         RunState::Failed | RunState::Quarantined => resume_or_replay(run),
         RunState::Cancelled => format!("semel run replay {}", run.id),
     };
+    let next = match run.archived_at {
+        Some(_) => "send its delivery again".to_owned(),
+        None => next,
+    };
     let at = |is: fn(EffectState) -> bool| {
         let steps = detail.effects.iter().filter(move |effect| is(effect.state));
         steps.map(|effect| effect.step.clone())
@@ -232,6 +236,11 @@ pub(crate) fn head(run: &Run, extent: Extent, style: Style) -> String {
             "  erased    {erased_at}: payloads are gone, what was done stays"
         ));
     }
+    if let Some(archived_at) = run.archived_at {
+        lines.push(format!(
+            "  archived  {archived_at}: it is shown as it was then, and cannot be changed"
+        ));
+    }
     if let Some(due_at) = run.due_at.filter(|_| run.state.state() == RunState::Active) {
         lines.push(format!("  due       {due_at} ({})", ago(due_at)));
     }
@@ -310,6 +319,19 @@ mod tests {
             let resumes_at_once = safe.starts_with("semel run resume");
             assert_eq!(resumes_at_once, code == "http-500", "{code}: {safe}");
         }
+    }
+
+    #[test]
+    fn an_archived_run_is_not_resumed() {
+        let mut detail = stopped("failed", "http-500", &json!([]));
+        detail.run.archived_at = Some(detail.run.accepted_at);
+
+        let line = partial(&detail).unwrap();
+
+        assert!(
+            line.ends_with("safe next: send its delivery again"),
+            "{line}"
+        );
     }
 
     #[test]

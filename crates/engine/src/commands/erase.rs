@@ -1,16 +1,20 @@
 //! Erasing what was said in the runs of a key: payloads go, and what the runs did stays.
 
+mod archived;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::civil::Date;
 use semel_model::event::{ChildBegun, Event, NameEvent};
-use semel_model::{Fault, NamedEffectId, PastOutcome, RunId};
+use semel_model::{ClaimId, Fault, NamedEffectId, PastOutcome, RunId};
+use semel_store::archives;
 use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::journal::{self, JournalRow};
 use semel_store::retention::{self, ErasedRun, Family, Marked};
 use serde_json::Value;
 
+use crate::archive::ArchiveError;
 use crate::runtime::Runtime;
 use crate::state::PastLedger;
 use crate::unavailable::unavailable_from_store;
@@ -38,6 +42,12 @@ pub enum EraseError {
         /// Its run.
         run: RunId,
     },
+    /// Runs of its key are archived, and this server does not know where.
+    #[error("runs of its key are archived, and this server has no archive: set `serve.archive`")]
+    ArchiveOff,
+    /// The archive did not do its part; what is in the database is erased.
+    #[error("what is archived could not be erased: {0}")]
+    Archive(#[source] ArchiveError),
     /// The reason cannot be recorded; nothing was done.
     #[error(transparent)]
     Reason(#[from] ReasonError),
@@ -53,6 +63,7 @@ impl EraseError {
             Self::Unknown => "run-not-found",
             Self::NotEnded => "run-not-ended",
             Self::Unreadable { .. } => "journal-inconsistent",
+            Self::ArchiveOff | Self::Archive(_) => "archive-unavailable",
             Self::Reason(error) => error.code(),
             Self::Unavailable(_) => "database-unavailable",
         }
@@ -93,23 +104,82 @@ impl Runtime {
     ) -> Result<Erasure, EraseError> {
         let act = AuditEntry::new(namespace_id, actor, "run.erase", &run.to_string());
         let act = act.because(reason)?.about(run);
-        // Nothing is marked that could not be erased.
-        let found = self.family(namespace_id, run, None).await?;
-        for &(run, partition_date) in &found.runs {
-            self.remains_of(run, partition_date).await?;
-        }
-        let family = self.family(namespace_id, run, Some(&act)).await?;
+        let (live, claim) = self.find_key(namespace_id, run).await?;
+        let archive = self.archive_of(claim).await?;
         let mut erasure = Erasure {
-            runs: family.runs.len() as u64,
+            runs: 0,
             resources: 0,
             started: Vec::new(),
-            deliveries: family.deliveries,
+            deliveries: 0,
         };
-        for batch in family.runs.chunks(BATCH) {
-            self.erase_batch(namespace_id, &family, batch, &mut erasure)
+        match self.mark_live(namespace_id, live, &act).await? {
+            Some(family) => self.erase_live(namespace_id, &family, &mut erasure).await?,
+            None => archives::record(self.cell.of(run), &act).await?,
+        }
+        // Afterwards: what was archived meanwhile is in a file.
+        if let Some(archive) = archive {
+            self.erase_archived(archive, namespace_id, claim, &mut erasure)
                 .await?;
         }
         Ok(erasure)
+    }
+
+    /// A run of a run's key that is in the database, if any is, and their claim.
+    async fn find_key(
+        &self,
+        namespace_id: i32,
+        run: RunId,
+    ) -> Result<(Option<RunId>, ClaimId), EraseError> {
+        match self.family(namespace_id, run, None).await {
+            Ok(family) => return Ok((Some(run), family.claim)),
+            Err(EraseError::Unknown) => {}
+            Err(error) => return Err(error),
+        }
+        let found = archives::find(self.cell.of(run), namespace_id, run).await?;
+        let (_, claim) = found.ok_or(EraseError::Unknown)?;
+        let live = retention::find_run_of(self.cell.of(run), namespace_id, claim).await?;
+        Ok((live, claim))
+    }
+
+    /// Marks the runs of a key that are in the database, after a look whether they can be erased. Nothing where there
+    /// are none, or where they were archived meanwhile.
+    async fn mark_live(
+        &self,
+        namespace_id: i32,
+        live: Option<RunId>,
+        act: &AuditEntry,
+    ) -> Result<Option<Family>, EraseError> {
+        let Some(live) = live else {
+            return Ok(None);
+        };
+        let look = async {
+            // Nothing is marked that could not be erased.
+            let found = self.family(namespace_id, live, None).await?;
+            for &(run, partition_date) in &found.runs {
+                self.remains_of(run, partition_date).await?;
+            }
+            self.family(namespace_id, live, Some(act)).await
+        };
+        match look.await {
+            Ok(family) => Ok(Some(family)),
+            Err(EraseError::Unknown) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn erase_live(
+        &self,
+        namespace_id: i32,
+        family: &Family,
+        erasure: &mut Erasure,
+    ) -> Result<(), EraseError> {
+        erasure.runs += family.runs.len() as u64;
+        erasure.deliveries = family.deliveries;
+        for batch in family.runs.chunks(BATCH) {
+            self.erase_batch(namespace_id, family, batch, erasure)
+                .await?;
+        }
+        Ok(())
     }
 
     async fn family(
@@ -150,18 +220,29 @@ impl Runtime {
                 events: remains.events,
             });
         }
-        let (cell, key) = (self.cell.every(), &family.key);
-        let stored = retention::list_stored(cell, &erased).await?;
-        for resource in &stored {
-            let removed = self.resources().remove(namespace_id, *resource).await;
-            removed.map_err(|error| EraseError::Unavailable(error.to_string()))?;
-        }
-        retention::erase_elsewhere(cell, namespace_id, key, &erased).await?;
-        erasure.resources += stored.len() as u64;
+        let runs: Vec<RunId> = erased.iter().map(|it| it.run).collect();
+        erasure.resources += self.erase_kept(namespace_id, &family.key, &runs).await?;
         if let Some(first) = erased.first() {
             retention::erase(self.cell.of(first.run), &erased).await?;
         }
         Ok(())
+    }
+
+    /// Erases what is kept of runs apart from them. Gives how many resources that was.
+    async fn erase_kept(
+        &self,
+        namespace_id: i32,
+        key: &[u8],
+        runs: &[RunId],
+    ) -> Result<u64, EraseError> {
+        let cell = self.cell.every();
+        let stored = retention::list_stored(cell, runs).await?;
+        for resource in &stored {
+            let removed = self.resources().remove(namespace_id, *resource).await;
+            removed.map_err(|error| EraseError::Unavailable(error.to_string()))?;
+        }
+        retention::erase_elsewhere(cell, namespace_id, key, runs).await?;
+        Ok(stored.len() as u64)
     }
 }
 

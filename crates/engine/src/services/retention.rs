@@ -1,6 +1,8 @@
 //! Retention: deletes what is past its time, in small batches.
 
+mod archiving;
 mod history;
+mod policy;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +38,7 @@ impl Retention {
     }
 
     /// Deletes batch after batch, until one finds nothing.
-    async fn delete_all<F>(&self, mut batch: impl FnMut() -> F + Send) -> Result<(), ReadError>
+    async fn delete_all<F>(&self, mut batch: impl FnMut() -> F + Send) -> Result<(), PassError>
     where
         F: Future<Output = Result<u64, ReadError>> + Send,
     {
@@ -46,7 +48,7 @@ impl Retention {
         Ok(())
     }
 
-    async fn delete_keys(&self) -> Result<(), ReadError> {
+    async fn delete_keys(&self) -> Result<(), PassError> {
         loop {
             let (forgotten, more) = retention::forget_keys(self.runtime.cell.every()).await?;
             self.metrics().keys_forgotten.add(forgotten);
@@ -74,9 +76,9 @@ impl Service for Retention {
         let runtime = self.runtime.clone();
         let mut walk = std::mem::take(&mut self.walk);
         let (cell, this) = (&self.runtime.cell, &*self);
-        let swept = async { retention::sweep(cell.every()).await.map(drop) };
-        let answers = async { llm_answers::forget(cell.every()).await.map(drop) };
-        let alerts = async { alerts::forget(cell.home()).await.map(drop) };
+        let swept = async { Ok(retention::sweep(cell.every()).await.map(drop)?) };
+        let answers = async { Ok(llm_answers::forget(cell.every()).await.map(drop)?) };
+        let alerts = async { Ok(alerts::forget(cell.home()).await.map(drop)?) };
         let history = self.runtime.options.history;
         let deliveries = this.delete_all(|| webhook_deliveries::forget(cell.every()));
         let ticks = this.delete_all(|| schedules::forget(cell.every(), history));
@@ -89,7 +91,13 @@ impl Service for Retention {
             is_behind = walk.go_on(&runtime).await?;
             Ok(())
         };
-        let tasks: [(&str, BoxFuture<'_, Result<(), ReadError>>); 11] = [
+        let archive = async {
+            match &runtime.options.archive {
+                Some(archive) => Ok(archiving::sweep(&runtime, archive.as_ref()).await?),
+                None => Ok(()),
+            }
+        };
+        let tasks: [(&str, BoxFuture<'_, Result<(), PassError>>); 12] = [
             ("commands and bodies", Box::pin(swept)),
             ("answers", Box::pin(answers)),
             ("alerts", Box::pin(alerts)),
@@ -101,6 +109,7 @@ impl Service for Retention {
             ("tallies", Box::pin(tallies)),
             ("keys", Box::pin(this.delete_keys())),
             ("runs", Box::pin(runs)),
+            ("archive", Box::pin(archive)),
         ];
         // One that fails leaves the others their turn.
         let (mut failed, all) = (Vec::new(), tasks.len());
@@ -114,7 +123,7 @@ impl Service for Retention {
         self.walk = walk;
         match failed.pop() {
             // The database has trouble: the service rests.
-            Some(error) if failed.len() + 1 == all => Err(error.into()),
+            Some(error) if failed.len() + 1 == all => Err(error),
             None if is_behind => Ok(self.batch_pause),
             Some(_) | None => Ok(self.pace.interval),
         }

@@ -258,6 +258,9 @@ fn offers(
     (reason, refused): (&str, bool),
 ) -> Result<Markup, ApiError> {
     let run = &detail.run;
+    if run.archived_at.is_some() {
+        return Ok(Markup::default());
+    }
     let mut offers = Vec::new();
     let act = |verb: &str| visit.page(&format!("/runs/{}/{verb}", run.id));
     let resumable = [

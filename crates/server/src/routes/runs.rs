@@ -17,22 +17,27 @@ pub(super) fn routes() -> Routes {
         .op("list_runs", "List runs, newest first.")
         .query::<RunFilter>()
         .page::<Run>()
-        .fails(&[Code::KeyInvalid, Code::RunNotFound])
+        .fails(&[Code::KeyInvalid, Code::RunNotFound, Code::RunArchived])
         .get("/runs/{run}", Read, runs::show)
         .op("get_run", "Show a run with all that happened to it.")
         .ok::<RunDetail>()
-        .fails(&[Code::RunNotFound])
+        .fails(&[Code::RunNotFound, Code::ArchiveUnavailable])
         .get("/runs/{run}/wait", Read, runs::watch)
         .op("await_run", "Wait for a run's end.")
         .param::<Span>("for", "How long to wait, up to 60 s.")
         .ok::<Run>()
-        .fails(&[Code::RunNotFound])
+        .fails(&[Code::RunNotFound, Code::ArchiveUnavailable])
         .post("/runs/{run}/cancel", Operate, runs::cancel)
         .op("cancel_run", "Ask for a run's end.")
         .keyed()
         .takes::<Cancel>()
         .accepted::<Cancelled>()
-        .fails(&[Code::RunNotFound, Code::RunEnded, Code::ReasonInvalid])
+        .fails(&[
+            Code::RunNotFound,
+            Code::RunArchived,
+            Code::RunEnded,
+            Code::ReasonInvalid,
+        ])
         .post("/runs/{run}/erase", Admin, runs::erase)
         .op(
             "erase_run",
@@ -46,6 +51,7 @@ pub(super) fn routes() -> Routes {
             Code::RunNotEnded,
             Code::JournalInconsistent,
             Code::ReasonInvalid,
+            Code::ArchiveUnavailable,
         ])
         .post("/runs/{run}/resume", Operate, runs::resume)
         .op(
@@ -57,6 +63,7 @@ pub(super) fn routes() -> Routes {
         .accepted::<Resumed>()
         .fails(&[
             Code::RunNotFound,
+            Code::RunArchived,
             Code::NotResumable,
             Code::ReasonInvalid,
             Code::RunBusy,
@@ -80,7 +87,7 @@ pub(super) fn routes() -> Routes {
         .op("list_child_runs", "List the items and branches of a run.")
         .query::<ChildRunFilter>()
         .page::<ChildRun>()
-        .fails(&[Code::RunNotFound])
+        .fails(&[Code::RunNotFound, Code::RunArchived])
         .get("/overview", Read, tallies::waiting)
         .op("get_overview", "Count what waits for people.")
         .ok::<Overview>()
@@ -96,6 +103,7 @@ pub(super) fn routes() -> Routes {
 /// Why a run is not replayed.
 const REPLAY: &[Code] = &[
     Code::RunNotFound,
+    Code::RunArchived,
     Code::NotReplayable,
     Code::ReleaseNotFound,
     Code::InputInvalid,

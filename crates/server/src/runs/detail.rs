@@ -11,12 +11,12 @@ use semel_model::gate::{GateKind, GatePlace};
 use semel_model::{EffectId, Event, Right, RunId};
 use semel_store::effects::EffectView;
 use semel_store::journal::{self, JournalRow};
-use semel_store::runs::RunView;
-use semel_store::{ReadError, SlotCell, audit, child_runs, effects, gates, waits};
+use semel_store::runs::{self, RunView};
+use semel_store::{Cell, ReadError, SlotCell, audit, child_runs, effects, gates, waits};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::{behind_key, get, view};
+use super::{archived, behind_key, view};
 use crate::answer::Answered;
 use crate::app::App;
 use crate::auth::Caller;
@@ -30,35 +30,64 @@ const JOURNAL_BYTES_HEAVY: usize = 64 << 10;
 
 /// `GET /v1/runs/{run}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> Answered {
-    let run = get(&app, &caller, run.read(Code::RunNotFound)?).await?;
-    let cell = app.cell().of(run.id);
-    let effects =
-        effects::list_of_run(cell, caller.namespace_id, run.partition_date, run.id).await?;
+    let id = run.read(Code::RunNotFound)?;
+    let found = runs::find(app.cell().of(id), caller.namespace_id, id).await?;
+    let Some(run) = found else {
+        let archived = archived::find(&app, &caller, id).await?;
+        let archived = archived.ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
+        return payloads::ok(&caller, archived);
+    };
+    let with_payloads = caller.may(Right::Payload);
+    let (mut detail, events) = read(app.cell(), caller.namespace_id, &run, with_payloads).await?;
+    if !run.state.is_ended() {
+        detail.gate = find_gate(&app, &run, &events).await?;
+        detail.paused = pauses::of_run(&app, run.id).await?;
+        detail.waits_for_key = behind_key::find(&app, &run, &events).await?;
+    }
+    payloads::ok(&caller, detail)
+}
+
+/// A run that has ended, with all of its payloads.
+pub(super) async fn of_ended(
+    cell: &Cell,
+    namespace_id: i32,
+    run: &RunView,
+) -> Result<RunDetail, ApiError> {
+    let (detail, _) = read(cell, namespace_id, run, true).await?;
+    Ok(detail)
+}
+
+/// A run with everything but what it waits for, and the events of its journal.
+async fn read(
+    cell: &Cell,
+    namespace_id: i32,
+    run: &RunView,
+    with_payloads: bool,
+) -> Result<(RunDetail, Vec<Event>), ApiError> {
+    let cell = cell.of(run.id);
+    let effects = effects::list_of_run(cell, namespace_id, run.partition_date, run.id).await?;
     let lines = journal::read(cell, run.partition_date, run.id).await?;
-    let history = History::read(lines, caller.may(Right::Payload)).await?;
+    let history = History::read(lines, with_payloads).await?;
     let events = &history.events;
     let waits = match history.tells_of_waits() {
         true => {
-            waits::list_of_run(cell, caller.namespace_id, run.id, true, None, PAGE_MAX)
+            waits::list_of_run(cell, namespace_id, run.id, true, None, PAGE_MAX)
                 .await?
                 .items
         }
         false => Vec::new(),
     };
-    let acts = audit::list_of_run(cell, caller.namespace_id, run.id, PAGE_MAX).await?;
+    let acts = audit::list_of_run(cell, namespace_id, run.id, PAGE_MAX).await?;
     let keys = effect_routes::keys_sent(events);
     let shown = |effect: &EffectView| Effect {
         key_sent: keys.get(&effect.id).copied(),
         ..effect_routes::view(effect)
     };
     let detail = RunDetail {
-        run: view(&run),
-        gate: find_gate(&app, &run, events).await?,
-        paused: match run.state.is_ended() {
-            true => None,
-            false => pauses::of_run(&app, run.id).await?,
-        },
-        waits_for_key: behind_key::find(&app, &run, events).await?,
+        run: view(run),
+        gate: None,
+        paused: None,
+        waits_for_key: None,
         effects: in_order(effects, events).iter().map(shown).collect(),
         waits: waits.iter().map(wait_routes::view).collect(),
         child_runs: match history.tells_of_child_runs() {
@@ -68,7 +97,7 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
         acts: acts.into_iter().map(effect_routes::view_act).collect(),
         journal: history.lines,
     };
-    payloads::ok(&caller, detail)
+    Ok((detail, history.events))
 }
 
 /// A run's journal, read once: it may have very many rows.
@@ -175,9 +204,6 @@ async fn progress(cell: SlotCell<'_>, run: RunId) -> Result<Vec<ChildRunProgress
 
 /// The gate that a run waits at, in its state of now. The journal says which one that is.
 async fn find_gate(app: &App, run: &RunView, events: &[Event]) -> Result<Option<AtGate>, ApiError> {
-    if run.state.is_ended() {
-        return Ok(None);
-    }
     let mut last = None;
     for event in events {
         if let Event::GateWaiting(GateWait { gate, id, .. }) = event {

@@ -49,6 +49,7 @@ fn view(run: RunId, erased: Erasure) -> ErasedRuns {
         "resources that clients uploaded, or that runs of other keys stored too".to_owned(),
         "responses to API commands, which expire within a day".to_owned(),
         "backups, replicas' logs and exports of the database".to_owned(),
+        "copies and versions that the store of the archive keeps by itself, and for up to an hour files that a crash left there".to_owned(),
     ];
     if erased.deliveries > 0 {
         let under_way = format!(
@@ -78,6 +79,10 @@ impl From<EraseError> for ApiError {
             EraseError::NotEnded => Self::new(Code::RunNotEnded, detail),
             EraseError::Unreadable { run } => {
                 Self::new(Code::JournalInconsistent, detail).about(run)
+            }
+            EraseError::ArchiveOff | EraseError::Archive(_) => {
+                tracing::warn!(detail, "failed to erase what is archived");
+                Self::plain(Code::ArchiveUnavailable)
             }
             EraseError::Reason(error) => error.into(),
             EraseError::Unavailable(cause) => Self::database(&cause),

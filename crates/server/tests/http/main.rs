@@ -3,6 +3,7 @@
 mod acts;
 mod alerts;
 mod approvals;
+mod archive;
 mod attending;
 mod audit;
 mod auth;

@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use hyper::Method;
 use semel_api::types::{Promote, PushFlow, Wait};
 use semel_api::{Client, ClientError, Code};
-use semel_engine::{Engine, Options, ResourceLocation, Secret, StoredFiles};
+use semel_engine::{Engine, Options, ResourceLocation, RunArchive, Secret, StoredFiles};
 use semel_model::{FlowName, Networks, Rights, RunId, Span, TokenId};
 use semel_server::auth::token_format;
-use semel_server::{ServerOptions, serve_with_admin};
+use semel_server::{RunFiles, ServerOptions, serve_with_admin};
 use semel_store::tokens::{self, NewToken};
 use semel_store::{Cell, CellOptions, kv, migrate, namespaces};
 use semel_testkit::{Database, Proxy, Server, patience};
@@ -80,6 +80,15 @@ impl World {
         Self::start_serving(database, &url, options, (listener, None)).await
     }
 
+    /// A server that archives runs.
+    pub(crate) async fn start_archiving(archive: RunFiles) -> Result<Self> {
+        let database = new_database().await?;
+        let (url, options) = (database.url(), ServerOptions::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let archive: Option<Arc<dyn RunArchive>> = Some(Arc::new(archive));
+        Self::start_choosing(database, &url, options, (listener, None), archive).await
+    }
+
     async fn start_on(database: Database, url: &str, options: ServerOptions) -> Result<Self> {
         Self::start_listening(database, url, options, None).await
     }
@@ -97,8 +106,18 @@ impl World {
     async fn start_serving(
         database: Database,
         url: &str,
+        options: ServerOptions,
+        listeners: (TcpListener, Option<TcpListener>),
+    ) -> Result<Self> {
+        Self::start_choosing(database, url, options, listeners, None).await
+    }
+
+    async fn start_choosing(
+        database: Database,
+        url: &str,
         mut options: ServerOptions,
         (listener, admin): (TcpListener, Option<TcpListener>),
+        archive: Option<Arc<dyn RunArchive>>,
     ) -> Result<Self> {
         let responses = Responses::default();
         options.inspector = Some(responses.inspector());
@@ -107,6 +126,7 @@ impl World {
         let secret = Secret::from_hex(&Secret::generate())?;
         let outputs = tempfile::tempdir()?;
         let mut chosen = Options::new(secret);
+        chosen.archive = archive;
         let place = ResourceLocation::Folder(outputs.path().to_owned());
         chosen.resources = Arc::new(StoredFiles::open(&place)?);
         chosen.allow_private = vec!["127.0.0.0/8".parse()?, "::1/128".parse()?];

@@ -7,7 +7,7 @@
 
 use jiff::civil::Date;
 use semel_model::event::Event;
-use semel_model::{NamedEffectId, ResourceRef, RunId};
+use semel_model::{ClaimId, NamedEffectId, ResourceRef, RunId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -24,6 +24,12 @@ const CLAIM: &str = "
         UNION ALL
         SELECT r.id, r.parent_id, r.claim_id, r.key FROM up u JOIN runs r ON r.id = u.parent_id)
     SELECT claim_id, key FROM up WHERE parent_id IS NULL";
+
+/// A run that a claim made and that is still here.
+const RUN_OF: &str = "
+    SELECT id FROM runs
+     WHERE id BETWEEN $1 AND $2 AND claim_id = $3 AND namespace_id = $4 AND parent_id IS NULL
+     LIMIT 1";
 
 const LOCK: &str = "SELECT 1 FROM claims WHERE id = $1 FOR UPDATE";
 
@@ -140,6 +146,7 @@ const UNDER_WAY: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[
     CLAIM,
+    RUN_OF,
     LOCK,
     RUNS,
     ERASE,
@@ -168,6 +175,8 @@ pub enum Marked {
 pub struct Family {
     /// Each run, and the partition of its journal.
     pub runs: Vec<(RunId, Date)>,
+    /// Their claim.
+    pub claim: ClaimId,
     /// Their key.
     pub key: Vec<u8>,
     /// How many deliveries of their events are on their way.
@@ -221,14 +230,27 @@ pub async fn mark(
     tx.commit().await?;
     Ok(Marked::Runs(Family {
         runs,
+        claim: ClaimId::from_uuid(claim),
         key,
         deliveries: deliveries.unsigned_abs(),
     }))
 }
 
+/// A run of a claim that is still here, where others of it are archived.
+pub async fn find_run_of(
+    cell: SlotCell<'_>,
+    namespace_id: i32,
+    claim: ClaimId,
+) -> Result<Option<RunId>, ReadError> {
+    let (low, high) = RunId::from_uuid(*claim.as_uuid()).key_range();
+    let values: [&(dyn ToSql + Sync); 4] = [&low, &high, claim.as_uuid(), &namespace_id];
+    let row = cell.reader().await?.query_opt(RUN_OF, &values).await?;
+    Ok(row.map(|row| RunId::from_uuid(row.get(0))))
+}
+
 /// Erases what was said in some runs of a key.
 pub async fn erase(cell: SlotCell<'_>, runs: &[ErasedRun]) -> Result<(), ReadError> {
-    let ids = ids_of(runs);
+    let ids: Vec<Uuid> = runs.iter().map(|it| *it.run.as_uuid()).collect();
     let dates: Vec<Date> = runs.iter().map(|it| it.partition_date).collect();
     let events: Vec<String> = runs.iter().map(|it| to_text(&it.events)).collect();
     let ranges = |range: fn(&RunId) -> (Uuid, Uuid)| -> (Vec<Uuid>, Vec<Uuid>) {
@@ -258,7 +280,7 @@ pub async fn erase_named(
 /// The resources that runs kept, and no other run: their bytes go before their rows do.
 pub async fn list_stored(
     cell: EveryCell<'_>,
-    runs: &[ErasedRun],
+    runs: &[RunId],
 ) -> Result<Vec<ResourceRef>, ReadError> {
     let client = cell.reader().await?;
     let rows = client.query(STORED, &[&ids_of(runs)]).await?;
@@ -271,7 +293,7 @@ pub async fn erase_elsewhere(
     cell: EveryCell<'_>,
     namespace_id: i32,
     key: &[u8],
-    runs: &[ErasedRun],
+    runs: &[RunId],
 ) -> Result<(), ReadError> {
     let client = cell.reader().await?;
     client
@@ -280,6 +302,6 @@ pub async fn erase_elsewhere(
     Ok(())
 }
 
-fn ids_of(runs: &[ErasedRun]) -> Vec<Uuid> {
-    runs.iter().map(|it| *it.run.as_uuid()).collect()
+fn ids_of(runs: &[RunId]) -> Vec<Uuid> {
+    runs.iter().map(|run| *run.as_uuid()).collect()
 }

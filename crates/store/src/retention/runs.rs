@@ -1,17 +1,7 @@
 //! Runs that are past their time: deleted with everything that was written for them.
 //!
-//! Candidates are found a page at a time by the index of their release, oldest first. What may go is
-//! judged a key at a time, under the lock of its claim:
-//!
-//! - While a run of the key is active, or something of it is in doubt or waits for an operator, or a
-//!   named effect does not know its outcome yet, nothing of the key goes.
-//! - While the key is held, its run stays: a repeat gets that run's answer.
-//! - A run that another one followed goes once a later run has read what was done before it, so that
-//!   no effect is forgotten that the next run of the key would repeat. One with items or branches
-//!   stays until all of its key goes: each of those is read by the one that stands at its place later.
-//! - With the last run of a key that is free goes its claim.
-
-use std::collections::HashMap;
+//! Candidates are found a page at a time by the index of their release, oldest first. `judge` says what of
+//! each key may go.
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -19,17 +9,8 @@ use semel_model::{ClaimId, RunId, Span};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::judge::{judge, seconds};
 use crate::cell::{EveryCell, ReadError};
-
-/// Whether a run of a key has not ended, something of it is in doubt or waits for an operator, or a named
-/// effect does not know its outcome yet.
-macro_rules! is_open {
-    () => {
-        "EXISTS (SELECT FROM queue q WHERE q.run_id BETWEEN k.low AND k.high)
-           OR EXISTS (SELECT FROM attention a WHERE a.subject_id BETWEEN k.low AND k.high)
-           OR EXISTS (SELECT FROM named_effect_notices n WHERE n.run_id BETWEEN k.low AND k.high)"
-    };
-}
 
 /// Every release that a run is on.
 const RELEASES: &str = "
@@ -52,33 +33,6 @@ const PAGE: &str = "
        AND r.accepted_at < (SELECT moment()) - make_interval(secs => $4)
      ORDER BY r.accepted_at, r.id
      LIMIT $5";
-
-/// A claim that another session has locked is looked at next time.
-const LOCK: &str = "
-    SELECT id, expires_at IS NULL, intent IS NOT NULL FROM claims
-     WHERE id = ANY ($1)
-     ORDER BY id
-       FOR UPDATE SKIP LOCKED";
-
-/// The runs of keys, oldest first: whether each is past its time, whether it read what was done before
-/// it (the first run of a key, which has the identity of its claim, had nothing to read), and whether
-/// anything of its key is open.
-const JUDGE: &str = concat!(
-    "
-    SELECT r.claim_id, r.id, coalesce(r.ended_at < (SELECT moment()) - make_interval(secs => $4), false),
-           r.id <> r.claim_id AND
-           EXISTS (SELECT FROM journal j, json_array_elements(j.events) e
-                    WHERE j.partition_date = r.partition_date AND j.run_id = r.id
-                      AND e ->> 'event' = 'inherited'),
-           EXISTS (SELECT FROM child_runs c WHERE c.parent_id = r.id),
-           ",
-    is_open!(),
-    "
-      FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (claim_id, low, high)
-      JOIN runs r ON r.id BETWEEN k.low AND k.high AND r.claim_id = k.claim_id
-     ORDER BY r.claim_id, r.accepted_at, r.id
-       FOR UPDATE OF r"
-);
 
 /// Runs and what they are the parents of, innermost first.
 pub(super) const TREE: &str = "
@@ -127,15 +81,16 @@ const DELETE: &str = "/* commits alone: delete runs */
 pub(super) const CLOSE: &str = "
     UPDATE runs SET erased_at = coalesce(erased_at, moment()) WHERE id = ANY ($1)";
 
-const FREE_CLAIMS: &str = "DELETE FROM claims WHERE id = ANY ($1) AND expires_at IS NULL";
+pub(super) const FREE_CLAIMS: &str =
+    "DELETE FROM claims WHERE id = ANY ($1) AND expires_at IS NULL";
 
-pub(crate) const STATEMENTS: &[&str] = &[RELEASES, PAGE, LOCK, JUDGE, TREE, DELETE, FREE_CLAIMS];
+pub(crate) const STATEMENTS: &[&str] = &[RELEASES, PAGE, TREE, DELETE, FREE_CLAIMS];
 
 /// How many runs a page has. The keys of a page are judged in one transaction.
 const PAGE_MAX: usize = 200;
 
 /// The most runs, with their child runs, that one transaction deletes.
-const DELETE_MAX: usize = 500;
+pub(super) const DELETE_MAX: usize = 500;
 
 /// Where the runs of a release have been looked at up to.
 #[derive(Clone, Copy, Debug)]
@@ -210,37 +165,13 @@ pub async fn delete_old(
 ) -> Result<DeletedRuns, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
-    let ids: Vec<Uuid> = claims.iter().map(|claim| *claim.as_uuid()).collect();
-    let locked = tx.query(LOCK, &[&ids]).await?;
-    let locked = locked.iter().map(|row| {
-        let (is_free, has_intents): (bool, bool) = (row.get(1), row.get(2));
-        let may_go = is_free && !has_intents && !keeps_claims;
-        (row.get::<_, Uuid>(0), (is_free, may_go))
-    });
-    let locked: HashMap<Uuid, (bool, bool)> = locked.collect();
-    let ids: Vec<Uuid> = locked.keys().copied().collect();
-    let ranges = ids.iter().map(|id| RunId::from_uuid(*id).key_range());
-    let (low, high): (Vec<Uuid>, Vec<Uuid>) = ranges.unzip();
-    let secs = seconds(history);
-    let values: [&(dyn ToSql + Sync); 4] = [&ids, &low, &high, &secs];
-    let mut keys: HashMap<Uuid, Vec<JudgedRun>> = HashMap::new();
-    for row in tx.query(JUDGE, &values).await? {
-        keys.entry(row.get(0)).or_default().push(JudgedRun {
-            id: row.get(1),
-            is_old: row.get(2),
-            has_read: row.get(3),
-            has_children: row.get(4),
-            is_open: row.get(5),
-        });
-    }
     let mut batch = DeletedBatch::default();
-    for (claim, judged) in &keys {
-        let (is_free, may_go) = locked[claim];
-        let (gone, is_whole) = which_go(judged, is_free);
-        if !batch.add_key(&tx, gone).await? {
+    for key in judge(&tx, claims, history, keeps_claims).await? {
+        let claim = key.frees.then_some(key.claim);
+        if !batch.add_key(&tx, key.gone).await? {
             break;
         }
-        batch.free.extend((is_whole && may_go).then_some(*claim));
+        batch.free.extend(claim);
     }
     if batch.tree.is_empty() {
         return Ok(DeletedRuns::default());
@@ -294,30 +225,7 @@ impl DeletedBatch {
     }
 }
 
-/// A run of a key.
-struct JudgedRun {
-    id: Uuid,
-    is_old: bool,
-    has_read: bool,
-    has_children: bool,
-    is_open: bool,
-}
-
-/// Which runs of a key may go, and whether these are all.
-fn which_go(runs: &[JudgedRun], is_free: bool) -> (Vec<Uuid>, bool) {
-    if runs.iter().any(|run| run.is_open) {
-        return (Vec::new(), false);
-    }
-    if is_free && runs.iter().all(|run| run.is_old) {
-        return (runs.iter().map(|run| run.id).collect(), true);
-    }
-    let read = runs.iter().rposition(|run| run.has_read).unwrap_or(0);
-    let gone = runs[..read].iter();
-    let gone = gone.filter(|run| run.is_old && !run.has_children);
-    (gone.map(|run| run.id).collect(), false)
-}
-
-async fn delete(
+pub(super) async fn delete(
     tx: &deadpool_postgres::Transaction<'_>,
     tree: &[(Uuid, Option<Date>)],
 ) -> Result<u64, ReadError> {
@@ -329,72 +237,4 @@ async fn delete(
     let values: [&(dyn ToSql + Sync); 6] = [&ids, &dates, &low, &high, &wait_low, &wait_high];
     let count: i64 = tx.query_one(DELETE, &values).await?.get(0);
     Ok(count.unsigned_abs())
-}
-
-fn seconds(span: Span) -> f64 {
-    span.as_millis() as f64 / 1e3
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn run(number: u128, is_old: bool, has_read: bool) -> JudgedRun {
-        JudgedRun {
-            id: Uuid::from_u128(number),
-            is_old,
-            has_read,
-            has_children: false,
-            is_open: false,
-        }
-    }
-
-    fn numbers((gone, is_whole): (Vec<Uuid>, bool)) -> (Vec<u128>, bool) {
-        (gone.iter().map(Uuid::as_u128).collect(), is_whole)
-    }
-
-    #[test]
-    fn the_run_that_answers_for_a_held_key_stays() {
-        let runs = [run(1, true, false)];
-
-        assert_eq!(numbers(which_go(&runs, false)), (vec![], false));
-        assert_eq!(numbers(which_go(&runs, true)), (vec![1], true));
-    }
-
-    #[test]
-    fn a_run_that_was_followed_goes_once_a_later_one_has_read_it() {
-        let unread = [run(1, true, false), run(2, false, false)];
-        let read = [
-            run(1, true, false),
-            run(2, true, false),
-            run(3, false, true),
-        ];
-        let young = [
-            run(1, true, false),
-            run(2, false, true),
-            run(3, false, true),
-        ];
-
-        assert_eq!(numbers(which_go(&unread, true)), (vec![], false));
-        assert_eq!(numbers(which_go(&read, false)), (vec![1, 2], false));
-        assert_eq!(numbers(which_go(&young, false)), (vec![1], false));
-    }
-
-    #[test]
-    fn a_run_with_items_goes_with_its_whole_key_only() {
-        let mut runs = [run(1, true, false), run(2, false, true)];
-        runs[0].has_children = true;
-
-        assert_eq!(numbers(which_go(&runs, true)), (vec![], false));
-        runs[1].is_old = true;
-        assert_eq!(numbers(which_go(&runs, true)), (vec![1, 2], true));
-    }
-
-    #[test]
-    fn nothing_of_a_key_goes_while_anything_of_it_is_open() {
-        let mut runs = [run(1, true, false), run(2, true, true)];
-        runs[0].is_open = true;
-
-        assert_eq!(numbers(which_go(&runs, true)), (vec![], false));
-    }
 }

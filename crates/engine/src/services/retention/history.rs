@@ -1,4 +1,5 @@
-//! Runs past their history: walks the runs of each release from the oldest on, and deletes what may go.
+//! Runs past their history: walks the runs of each release from the oldest on, and deletes what may go, after it was
+//! archived where there is an archive.
 //!
 //! A walk that comes to its end rests: what is not past its time now is looked at again later.
 
@@ -6,14 +7,19 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use semel_model::Span;
+use semel_store::partitions;
 use semel_store::retention::{self, RunCursor};
-use semel_store::{ReadError, partitions};
 
+use super::archiving::archive_page;
+use super::policy::policy_of;
+use crate::archive::ArchiveError;
 use crate::runtime::Runtime;
 
 /// How long after the end of a walk the next one begins.
 const REST: SignedDuration = SignedDuration::from_mins(10);
+
+/// The same where runs are archived: one that rests longer writes fewer and larger files.
+const ARCHIVE_REST: SignedDuration = SignedDuration::from_mins(60);
 
 /// How many pages one pass looks at.
 const PAGES_MAX: usize = 100;
@@ -31,15 +37,9 @@ pub(super) struct HistoryWalk {
     next_at: Option<Timestamp>,
 }
 
-/// What holds for the runs of a release.
-struct Policy {
-    history: Span,
-    keeps_claims: bool,
-}
-
 impl HistoryWalk {
     /// Continues the walk, or begins one if it is time. True where pages are left.
-    pub(super) async fn go_on(&mut self, runtime: &Runtime) -> Result<bool, ReadError> {
+    pub(super) async fn go_on(&mut self, runtime: &Runtime) -> Result<bool, ArchiveError> {
         let cell = runtime.cell.every();
         if self.releases.is_empty() {
             let now = runtime.clock.now();
@@ -47,7 +47,11 @@ impl HistoryWalk {
                 return Ok(false);
             }
             self.releases = retention::list_releases(cell).await?.into();
-            self.next_at = Some(now + REST);
+            let rest = match runtime.options.archive {
+                Some(_) => ARCHIVE_REST,
+                None => REST,
+            };
+            self.next_at = Some(now + rest);
         }
         for _ in 0..PAGES_MAX {
             let Some(release) = self.releases.front().copied() else {
@@ -60,6 +64,10 @@ impl HistoryWalk {
             self.cursor = page.next;
             if self.cursor.is_none() {
                 self.releases.pop_front();
+            }
+            if let Some(archive) = &runtime.options.archive {
+                archive_page(runtime, archive.as_ref(), &page.claims, &policy).await?;
+                continue;
             }
             while !page.claims.is_empty() {
                 let (history, keeps) = (policy.history, policy.keeps_claims);
@@ -74,30 +82,3 @@ impl HistoryWalk {
         Ok(true)
     }
 }
-
-/// What the live release of the flow says, for the runs of all of its releases, or else what the namespace or the server
-/// says; never shorter than the run's own release keeps its keys. A release that cannot be read keeps everything that it might need.
-async fn policy_of(runtime: &Runtime, release: i32) -> Result<Policy, ReadError> {
-    let default = runtime.options.history;
-    let Some(own) = runtime.catalogue.get(release).await? else {
-        return Ok(Policy {
-            history: default.max(KEEP_MAX),
-            keeps_claims: true,
-        });
-    };
-    let live = runtime
-        .catalogue
-        .find_flow(own.namespace_id, &own.flow.name);
-    let said = live.as_ref().map_or(own.flow.history, |it| it.flow.history);
-    let namespaces = runtime.catalogue.namespaces();
-    let namespace = namespaces.iter().find(|it| it.id == own.namespace_id);
-    let of_namespace = namespace.and_then(|namespace| namespace.history);
-    let is_new = |flow: &semel_flow::Flow| flow.expires_as_new;
-    Ok(Policy {
-        history: said.or(of_namespace).unwrap_or(default).max(own.flow.keep),
-        keeps_claims: is_new(&own.flow) || live.is_some_and(|it| is_new(&it.flow)),
-    })
-}
-
-/// The longest time that keys are kept.
-const KEEP_MAX: Span = Span::from_const_secs(366 * 86_400);

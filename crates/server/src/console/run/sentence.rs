@@ -18,6 +18,10 @@ pub(super) fn sentence(visit: &Visit, detail: &RunDetail) -> Markup {
     if detail.run.erased_at.is_some() {
         parts.push(Markup::text("Its payloads were erased."));
     }
+    if let Some(archived_at) = detail.run.archived_at {
+        let words = "It is archived and cannot be changed any more. This is how it was";
+        parts.push(timed(visit, words, archived_at));
+    }
     let doubts = detail.effects.iter();
     let doubts = doubts.filter(|effect| effect.state == EffectState::InDoubt);
     parts.extend(doubts.map(|effect| {

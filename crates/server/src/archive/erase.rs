@@ -1,0 +1,161 @@
+//! Erasing runs within a file: what they did and under which keys stays, what was said in them goes.
+
+use std::collections::{BTreeSet, HashSet};
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use parquet::errors::ParquetError;
+use semel_api::types::{Run, RunDetail, RunStatus};
+use semel_engine::ArchiveError;
+use semel_model::event::NameEvent;
+use semel_model::{Event, NamedEffectId, RunId};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::broken;
+use super::file::{ArchivedRow, FileWriter, for_each};
+
+/// What stands where something was erased.
+const ERASED: &str = "erased";
+
+/// A file that is to be written.
+pub(super) struct Rewritten {
+    pub(super) bytes: Vec<u8>,
+    pub(super) newest_at: Timestamp,
+    pub(super) said: Said,
+}
+
+/// What the erased runs named that is kept elsewhere.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) keys: BTreeSet<String>,
+    pub(super) names: BTreeSet<(NamedEffectId, RunId)>,
+    pub(super) started: BTreeSet<RunId>,
+}
+
+/// A file without what was said in some of its runs. Nothing where all of them are erased already.
+pub(super) fn rewrite(
+    object: &str,
+    file: Bytes,
+    runs: &HashSet<String>,
+    at: Timestamp,
+) -> Result<Option<Rewritten>, ArchiveError> {
+    let wrong = |error: ParquetError| broken(object, error);
+    let mut writer = FileWriter::new().map_err(wrong)?;
+    let (mut said, mut has_erased) = (Said::default(), false);
+    let copied = for_each(file, |row| {
+        if !runs.contains(&row.run) {
+            return writer.add(row);
+        }
+        let (row, is_new) = erase_row(row, at, &mut said)?;
+        has_erased |= is_new;
+        writer.add(row)
+    });
+    copied.map_err(wrong)?;
+    if !has_erased {
+        return Ok(None);
+    }
+    let (bytes, newest_at) = writer.finish().map_err(wrong)?;
+    Ok(Some(Rewritten {
+        bytes,
+        newest_at,
+        said,
+    }))
+}
+
+/// The row without what was said, and whether anything was left to erase.
+fn erase_row(
+    mut row: ArchivedRow,
+    at: Timestamp,
+    said: &mut Said,
+) -> Result<(ArchivedRow, bool), ParquetError> {
+    let unread = |why: &dyn std::error::Error| ParquetError::General(why.to_string());
+    let id: RunId = row.run.parse().map_err(|error| unread(&error))?;
+    said.keys.insert(row.key.clone());
+    // One that another version wrote and this one cannot read keeps what the columns say.
+    let read = serde_json::from_str(&row.detail);
+    let mut detail = read.unwrap_or_else(|_| bare(id, &row));
+    note(&detail, said);
+    erase(&mut detail, at);
+    let erased = serde_json::to_string(&detail).map_err(|error| unread(&error))?;
+    let is_new = erased != row.detail;
+    row.detail = erased;
+    Ok((row, is_new))
+}
+
+/// What the columns say of a run.
+fn bare(id: RunId, row: &ArchivedRow) -> RunDetail {
+    RunDetail {
+        run: Run {
+            id,
+            flow: row.flow.clone(),
+            release: row.release,
+            key: row.key.clone(),
+            state: row.state.parse().unwrap_or(RunStatus::Failed),
+            accepted_at: row.accepted_at,
+            ended_at: Some(row.ended_at),
+            due_at: None,
+            result: None,
+            fault: None,
+            cancelling: false,
+            parent: None,
+            erased_at: None,
+            archived_at: None,
+        },
+        gate: None,
+        paused: None,
+        waits_for_key: None,
+        effects: Vec::new(),
+        waits: Vec::new(),
+        child_runs: Vec::new(),
+        acts: Vec::new(),
+        journal: Vec::new(),
+    }
+}
+
+/// Notes what a run's journal names that is kept elsewhere.
+fn note(detail: &RunDetail, said: &mut Said) {
+    for event in detail.journal.iter().flat_map(|line| &line.events) {
+        let Ok(event) = Event::deserialize(&event.event) else {
+            continue;
+        };
+        if let Event::Named {
+            named: NameEvent::Asked { name, .. },
+            ..
+        } = &event
+        {
+            said.names.insert((*name, detail.run.id));
+        }
+        if let Event::Started { run, .. } = &event {
+            said.started.insert(*run);
+        }
+    }
+}
+
+/// Leaves states, names, keys, times and what destinations call what was made.
+fn erase(detail: &mut RunDetail, at: Timestamp) {
+    let run = &mut detail.run;
+    run.erased_at = run.erased_at.or(Some(at));
+    run.result.iter_mut().for_each(erase_value);
+    if let Some(fault) = &mut run.fault {
+        *fault = json!({"code": fault["code"], "message": ERASED, "retryable": false});
+    }
+    for effect in &mut detail.effects {
+        effect.note = None;
+        effect.sent = None;
+        effect.find_url = None;
+        effect.attended = None;
+        effect.acts.clear();
+    }
+    let payloads = detail.waits.iter_mut().filter_map(|it| it.payload.as_mut());
+    payloads.for_each(erase_value);
+    // The audit record has them, and shows them.
+    detail.acts.clear();
+    for line in &mut detail.journal {
+        line.events.clear();
+    }
+}
+
+fn erase_value(value: &mut Value) {
+    *value = Value::from(ERASED);
+}

@@ -1,0 +1,90 @@
+//! Runs that were deleted from the database and are in the archive.
+
+use semel_api::Code;
+use semel_api::types::RunDetail;
+use semel_engine::ArchiveError;
+use semel_model::{RunId, Span};
+use semel_store::archives::{self, ArchiveFile};
+use semel_store::audit;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::effects as effect_routes;
+use crate::error::ApiError;
+use crate::query::PAGE_MAX;
+
+/// How soon to retry for a run in an archive that does not answer, in seconds.
+const REST_SECS: u64 = 10;
+
+/// How often a file may be written anew while it is read.
+const REPLACED_MAX: u32 = 3;
+
+/// A run of the caller's namespace that is archived, as it was when it was. What operators did is told by the audit
+/// record, which keeps it.
+pub(super) async fn find(
+    app: &App,
+    caller: &Caller,
+    run: RunId,
+) -> Result<Option<RunDetail>, ApiError> {
+    let namespace_id = caller.namespace_id;
+    let mut error = None;
+    for _ in 0..REPLACED_MAX {
+        let found = archives::find(app.cell().of(run), namespace_id, run).await?;
+        let Some((file, _)) = found else {
+            return Ok(None);
+        };
+        match read(app, &file, run).await {
+            Ok(mut detail) => {
+                let acts = audit::list_of_run(app.cell().of(run), namespace_id, run, PAGE_MAX);
+                let acts = acts.await?.into_iter().map(effect_routes::view_act);
+                detail.acts = acts.collect();
+                return Ok(Some(detail));
+            }
+            // It may have been written anew between the look-up and the reading.
+            Err(ArchiveError::Missing { object }) => error = Some(ArchiveError::Missing { object }),
+            Err(error) => return Err(unavailable(&error)),
+        }
+    }
+    Err(error.map_or_else(
+        || ApiError::plain(Code::ArchiveUnavailable),
+        |error| unavailable(&error),
+    ))
+}
+
+async fn read(app: &App, file: &ArchiveFile, run: RunId) -> Result<RunDetail, ArchiveError> {
+    let broken = |why: &str| ArchiveError::Broken {
+        object: file.object.clone(),
+        why: why.to_owned(),
+    };
+    let archive = app.engine.options().archive.as_ref();
+    let archive = archive.ok_or_else(|| {
+        let why = "this server has none: set `serve.archive`";
+        ArchiveError::Unreachable(std::io::Error::other(why))
+    })?;
+    let text = archive.find(file, run).await?;
+    let text = text.ok_or_else(|| broken("it does not have the run"))?;
+    let detail = serde_json::from_str::<RunDetail>(&text);
+    let mut detail = detail.map_err(|_| broken("the run was written by another version"))?;
+    if detail.run.id != run {
+        return Err(broken("it has another run in this one's place"));
+    }
+    detail.run.archived_at = Some(file.written_at);
+    Ok(detail)
+}
+
+/// The refusal of what is asked of a run that is in the archive alone; any other stays as it is.
+pub(crate) async fn explain(app: &App, namespace_id: i32, run: RunId, error: ApiError) -> ApiError {
+    if error.problem().code() != Some(Code::RunNotFound) {
+        return error;
+    }
+    match archives::find(app.cell().of(run), namespace_id, run).await {
+        Ok(Some(_)) => ApiError::plain(Code::RunArchived).about(run),
+        Ok(None) => error,
+        Err(unread) => unread.into(),
+    }
+}
+
+fn unavailable(error: &ArchiveError) -> ApiError {
+    tracing::warn!(%error, "failed to read from the archive");
+    ApiError::plain(Code::ArchiveUnavailable).retry_in(Span::from_secs(REST_SECS))
+}
