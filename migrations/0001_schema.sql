@@ -1253,7 +1253,7 @@ CREATE TABLE archives (
 );
 COMMENT ON TABLE archives IS 'Files of ended runs that were deleted here. A row is there before its file is, and until its file is gone.';
 COMMENT ON COLUMN archives.id IS 'The file, whatever it is called: it is written anew where runs in it are erased.';
-COMMENT ON COLUMN archives.state IS 'Writing: its runs are still here. Kept: its runs are in it alone. Removing: nothing needs it.';
+COMMENT ON COLUMN archives.state IS 'Writing: nothing leads to it yet. Kept: archived_runs leads to it. Removing: nothing needs it.';
 COMMENT ON COLUMN archives.object IS 'What it is called in the archive.';
 COMMENT ON COLUMN archives.sha256 IS 'SHA-256 of its bytes.';
 COMMENT ON COLUMN archives.bytes IS 'How many there are.';
@@ -1268,6 +1268,7 @@ CREATE TABLE archived_runs (
     archive_id   bigint NOT NULL,
     namespace_id integer NOT NULL,
     claim_id     uuid NOT NULL,
+    sha256       bytea NOT NULL CHECK (octet_length(sha256) = 32),
     PRIMARY KEY (run_id, archive_id)
 );
 COMMENT ON TABLE archived_runs IS 'Which file has a run that was deleted here. A key that was forgotten and came back has runs of the same identities, in a later file.';
@@ -1275,6 +1276,7 @@ COMMENT ON COLUMN archived_runs.run_id IS 'The run.';
 COMMENT ON COLUMN archived_runs.archive_id IS 'The file.';
 COMMENT ON COLUMN archived_runs.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN archived_runs.claim_id IS 'The claim of its key; of a child run, that of the outermost run.';
+COMMENT ON COLUMN archived_runs.sha256 IS 'SHA-256 of what the file says of it.';
 CREATE INDEX archived_runs_by_archive ON archived_runs (archive_id);
 
 CREATE TABLE llm_answers (

@@ -279,7 +279,7 @@ codes! {
         "Show the run to see how it ended; nothing was changed.";
     /// The run was archived and deleted from the database.
     RunArchived "run-archived" 409 "The run is archived"
-        "Show the run to see what it did; it cannot be changed any more. To do its work again, send its delivery again.";
+        "Show the run to see what it did; it cannot be changed any more. A new delivery of its key makes a new run, which does everything again, also what this one has done.";
     /// The run has not ended.
     RunNotEnded "run-not-ended" 409 "The run has not ended"
         "Cancel the run or wait until it ends, and settle its doubts; until then its key is not dropped, nor its payloads erased.";
@@ -363,7 +363,7 @@ codes! {
         "Repeat the request; if the error persists, check `serve.resources` of the server.";
     /// The archive of ended runs does not answer.
     ArchiveUnavailable "archive-unavailable" 503 "The archive does not respond"
-        "Repeat the request; if the error persists, check `serve.archive` of the server, and its log.";
+        "Read what is wrong; repeat the request where the archive did not respond, and check `serve.archive` of the server otherwise.";
     /// A defect of Semel.
     Internal "internal" 500 "Internal server error"
         "Repeat the request with the same key; if the error persists, look at the server's log.";

@@ -83,7 +83,7 @@ pub(crate) async fn run(curve: &Curve) -> Result<()> {
             point.dbos.unwrap_or(f64::NAN)
         );
         points.push(point);
-        for database in ["bare", "same", "semel"] {
+        for database in ["bare", "same", "semel", OTHER_DATABASE] {
             let client = ground.connect(database).await?;
             client.batch_execute("VACUUM").await?;
         }

@@ -12,7 +12,7 @@ use semel_testkit::{Client, Cluster, Options, Peer, Process, Program};
 use crate::bare;
 use crate::bare::Rows;
 use crate::bare::desk::Desk;
-use crate::bare::same_rows::SameRows;
+use crate::bare::same_rows::{self, SameRows};
 use crate::load::Target;
 use crate::meters::Meters;
 
@@ -116,6 +116,11 @@ impl Ground {
         let peer = Peer::start().await?;
         let semel = Semel::start(Program::semel, &server.url("semel"), "1024").await?;
         semel.publish_all(&peer).await?;
+        let (product, own) = (
+            server.connect("semel").await?,
+            server.connect("same").await?,
+        );
+        same_rows::check(&semel.runs_of("orders"), &product, &same_rows, &own).await?;
         let front = Semel::start(Program::semel, &server.url("gate"), "0").await?;
         front.publish_all(&peer).await?;
         let meters = Meters::new(admin, cluster.home())?;

@@ -222,7 +222,7 @@ impl Report {
     /// Everything, as JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::json!({
-            "schema": "semel-bench/1",
+            "schema": "semel-bench/2",
             "cores": std::thread::available_parallelism().map_or(0, usize::from),
             "goals": self.lines(),
             "slices": self.details,

@@ -61,8 +61,13 @@ pub struct ErasedFile {
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// It did not answer: it may later.
-    #[error("the archive does not answer: {0}")]
-    Unreachable(io::Error),
+    #[error("the archive does not answer")]
+    Unreachable(#[source] io::Error),
+    /// The server has none, and others of the installation do.
+    #[error(
+        "this server has no archive, and the run is in one: set `serve.archive` as on the other servers"
+    )]
+    Off,
     /// The file is not there: it was written anew meanwhile, or the archive has lost it.
     #[error("the archive has no file {object}")]
     Missing {
@@ -99,14 +104,24 @@ pub(crate) async fn remove_unneeded(
     cell: EveryCell<'_>,
     archive: &dyn RunArchive,
 ) -> Result<(), ArchiveError> {
+    let mut refused = None;
     loop {
-        let unneeded = archives::take_unneeded(cell).await?;
-        if unneeded.is_empty() {
-            return Ok(());
+        let (unneeded, mut gone) = (archives::take_unneeded(cell).await?, 0);
+        for file in &unneeded {
+            match archive.remove(&file.object).await {
+                Ok(()) => {
+                    archives::forget(cell, file).await?;
+                    gone += 1;
+                }
+                // It holds up no other.
+                Err(error) => {
+                    archives::put_off(cell, file).await?;
+                    refused = Some(error);
+                }
+            }
         }
-        for file in unneeded {
-            archive.remove(&file.object).await?;
-            archives::forget(cell, &file).await?;
+        if gone == 0 {
+            return refused.map_or(Ok(()), Err);
         }
     }
 }

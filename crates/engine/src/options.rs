@@ -48,6 +48,8 @@ pub struct Options {
     pub archive: Option<Arc<dyn RunArchive>>,
     /// How long archived runs are kept, from their end; for ever without it.
     pub archive_keep: Option<Span>,
+    /// Whether runs are deleted without being archived although others were.
+    pub archive_ended: bool,
     /// Where large outputs are kept.
     pub resources: Arc<dyn ResourceStore>,
     /// Where answers are kept that could not be recorded before the process stopped.
@@ -73,6 +75,7 @@ impl Options {
             history: Span::from_secs(90 * 86_400),
             archive: None,
             archive_keep: None,
+            archive_ended: false,
             resources: Arc::new(NoResources),
             state_dir: None,
         }

@@ -8,7 +8,7 @@ mod erase;
 mod file;
 mod read;
 
-pub(crate) use file::{ArchivedRow, FileWriter};
+pub(crate) use file::{ArchivedRow, FileWriter, FinishedFile};
 
 use std::io;
 
@@ -43,14 +43,14 @@ impl ArchiveFiles {
     pub(crate) async fn write(
         &self,
         file: &SpareFile,
-        bytes: Vec<u8>,
-        newest_at: Timestamp,
+        finished: FinishedFile,
     ) -> Result<FileContent, ArchiveError> {
-        let bytes = Bytes::from(bytes);
+        let bytes = Bytes::from(finished.bytes);
         let content = FileContent {
             bytes: bytes.len() as u64,
             sha256: Sha256::digest(&bytes).into(),
-            newest_at,
+            newest_at: finished.newest_at,
+            runs: finished.runs,
         };
         let written = self.objects.write(&file.object, bytes).await;
         written.map_err(ArchiveError::Unreachable)?;
@@ -84,7 +84,7 @@ impl ArchiveFiles {
         let Some(erased) = erased else {
             return Ok(None);
         };
-        let content = self.write(to, erased.bytes, erased.newest_at).await?;
+        let content = self.write(to, erased.file).await?;
         Ok(Some(ErasedFile {
             content,
             keys: erased.said.keys,

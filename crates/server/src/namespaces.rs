@@ -100,7 +100,8 @@ pub(crate) async fn set(
         };
         let set = app.engine.set_namespace(by, &name, change).await?;
         let (weight, backlog_max) = (set.weight, set.backlog_max);
-        tracing::info!(namespace = %name, weight, backlog_max, actor, "namespace changed");
+        let history = set.history.map(|span| span.to_string());
+        tracing::info!(namespace = %name, weight, backlog_max, history, actor, "namespace changed");
         Reply::new(StatusCode::OK, &view(set))
     })
     .await

@@ -28,13 +28,19 @@ const KEEP: &str = "
      WHERE id = $1 AND state = 'writing'";
 
 const ADD_RUNS: &str = "
-    INSERT INTO archived_runs (run_id, archive_id, namespace_id, claim_id)
-    SELECT t.run_id, $1, t.namespace_id, t.claim_id
-      FROM unnest($2::uuid[], $3::int4[], $4::uuid[]) AS t (run_id, namespace_id, claim_id)";
+    INSERT INTO archived_runs (run_id, archive_id, namespace_id, claim_id, sha256)
+    SELECT t.run_id, $1, t.namespace_id, t.claim_id, d.sha256
+      FROM unnest($2::uuid[], $3::int4[], $4::uuid[]) AS t (run_id, namespace_id, claim_id)
+      JOIN unnest($5::uuid[], $6::bytea[]) AS d (run_id, sha256) ON d.run_id = t.run_id";
+
+const CHANGE_RUNS: &str = "
+    UPDATE archived_runs r SET sha256 = t.sha256
+      FROM unnest($2::uuid[], $3::bytea[]) AS t (run_id, sha256)
+     WHERE r.run_id = t.run_id AND r.archive_id = $1 AND r.sha256 <> t.sha256";
 
 /// The latest file that has a run.
 const FIND: &str = "
-    SELECT a.id, a.object, a.bytes, a.sha256, a.written_at, r.claim_id
+    SELECT a.id, a.object, a.bytes, a.sha256, a.written_at, r.claim_id, r.sha256
       FROM archived_runs r
       JOIN archives a ON a.id = r.archive_id
      WHERE r.run_id = $1 AND r.namespace_id = $2
@@ -53,7 +59,7 @@ const TAKE_PLACE: &str = "
     UPDATE archives SET object = $3, sha256 = $4, bytes = $5
      WHERE id = $1 AND object = $2 AND state = 'kept'";
 
-const GIVE_UP: &str = "
+const TAKE_OLD_NAME: &str = "
     UPDATE archives SET state = 'removing', object = $2, changed_at = moment()
      WHERE id = $1 AND state = 'writing'";
 
@@ -73,6 +79,12 @@ const TAKE_UNNEEDED: &str = "
      WHERE a.id = old.id AND a.state <> 'kept'
  RETURNING a.id, a.object";
 
+/// It is looked at again after the others.
+const PUT_OFF: &str =
+    "UPDATE archives SET changed_at = moment() WHERE id = $1 AND state = 'removing'";
+
+const HAS_KEPT: &str = "SELECT EXISTS (SELECT FROM archives WHERE state = 'kept')";
+
 const FORGET: &str = "DELETE FROM archives WHERE id = $1 AND state = 'removing'";
 
 /// Files whose time is over, with what led to them.
@@ -83,24 +95,27 @@ const EXPIRE: &str = "/* commits alone: expire archives */
          ORDER BY newest_at
          LIMIT $2
            FOR UPDATE SKIP LOCKED),
-    rows AS (DELETE FROM archived_runs r USING old WHERE r.archive_id = old.id RETURNING 1),
+    runs AS (DELETE FROM archived_runs r USING old WHERE r.archive_id = old.id),
     files AS (
         UPDATE archives a SET state = 'removing', changed_at = moment()
           FROM old
          WHERE a.id = old.id)
-    SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM rows)";
+    SELECT count(*) FROM old";
 
 pub(crate) const STATEMENTS: &[&str] = &[
     RESERVE,
     KEEP,
     ADD_RUNS,
+    CHANGE_RUNS,
     FIND,
     GET,
     OF_KEY,
     TAKE_PLACE,
-    GIVE_UP,
+    TAKE_OLD_NAME,
     DISCARD,
     TAKE_UNNEEDED,
+    PUT_OFF,
+    HAS_KEPT,
     FORGET,
     EXPIRE,
 ];
@@ -147,6 +162,27 @@ pub struct FileContent {
     pub sha256: [u8; 32],
     /// When the last of the runs in it ended.
     pub newest_at: Timestamp,
+    /// Its runs, each with the SHA-256 of what it says of them.
+    pub runs: Vec<(RunId, [u8; 32])>,
+}
+
+impl FileContent {
+    fn run_columns(&self) -> (Vec<Uuid>, Vec<&[u8]>) {
+        let rows = self.runs.iter();
+        rows.map(|(run, sha256)| (*run.as_uuid(), sha256.as_slice()))
+            .unzip()
+    }
+}
+
+/// Where a run is archived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundRun {
+    /// The file that has it.
+    pub file: ArchiveFile,
+    /// The claim of its key.
+    pub claim: ClaimId,
+    /// The SHA-256 of what the file says of it.
+    pub sha256: Vec<u8>,
 }
 
 /// A run as [`keep`] records it.
@@ -182,22 +218,28 @@ pub(crate) async fn keep(
     let ids: Vec<Uuid> = runs.iter().map(|it| it.run).collect();
     let namespaces: Vec<i32> = runs.iter().map(|it| it.namespace_id).collect();
     let claims: Vec<Uuid> = runs.iter().map(|it| it.claim).collect();
-    let values: [&(dyn ToSql + Sync); 4] = [&file.id, &ids, &namespaces, &claims];
-    tx.execute(ADD_RUNS, &values).await?;
-    Ok(true)
+    let (written, digests) = content.run_columns();
+    let values: [&(dyn ToSql + Sync); 6] =
+        [&file.id, &ids, &namespaces, &claims, &written, &digests];
+    // A run that is not in the file is not deleted.
+    Ok(tx.execute(ADD_RUNS, &values).await? == runs.len() as u64)
 }
 
-/// The file that has a run of a namespace, and the claim of the run's key.
+/// Where a run of a namespace is archived.
 pub async fn find(
     cell: SlotCell<'_>,
     namespace_id: i32,
     run: RunId,
-) -> Result<Option<(ArchiveFile, ClaimId)>, ReadError> {
+) -> Result<Option<FoundRun>, ReadError> {
     let client = cell.reader().await?;
     let row = client
         .query_opt(FIND, &[run.as_uuid(), &namespace_id])
         .await?;
-    Ok(row.map(|row| (read_file(&row), ClaimId::from_uuid(row.get(5)))))
+    Ok(row.map(|row| FoundRun {
+        file: read_file(&row),
+        claim: ClaimId::from_uuid(row.get(5)),
+        sha256: row.get(6),
+    }))
 }
 
 /// A file as it is called now. None where its time is over.
@@ -246,13 +288,16 @@ pub async fn replace(
 ) -> Result<bool, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
-    let given = tx.execute(GIVE_UP, &[&new.id, &old.object]).await?;
+    let given = tx.execute(TAKE_OLD_NAME, &[&new.id, &old.object]).await?;
     let (sha256, bytes) = (content.sha256.as_slice(), signed(content.bytes));
     let values: [&(dyn ToSql + Sync); 5] = [&old.id, &old.object, &new.object, &sha256, &bytes];
     let taken = tx.execute(TAKE_PLACE, &values).await?;
     if (given, taken) != (1, 1) {
         return Ok(false);
     }
+    let (written, digests) = content.run_columns();
+    let values: [&(dyn ToSql + Sync); 3] = [&old.id, &written, &digests];
+    tx.execute(CHANGE_RUNS, &values).await?;
     tx.commit().await?;
     Ok(true)
 }
@@ -275,20 +320,31 @@ pub async fn take_unneeded(cell: EveryCell<'_>) -> Result<Vec<SpareFile>, ReadEr
     Ok(rows.iter().map(read).collect())
 }
 
+/// Puts a file that could not be removed behind the others.
+pub async fn put_off(cell: EveryCell<'_>, file: &SpareFile) -> Result<(), ReadError> {
+    cell.reader().await?.execute(PUT_OFF, &[&file.id]).await?;
+    Ok(())
+}
+
+/// Whether runs are archived in this installation.
+pub async fn has_kept(cell: EveryCell<'_>) -> Result<bool, ReadError> {
+    let row = cell.reader().await?.query_one(HAS_KEPT, &[]).await?;
+    Ok(row.get(0))
+}
+
 /// Forgets a file that was removed.
 pub async fn forget(cell: EveryCell<'_>, file: &SpareFile) -> Result<(), ReadError> {
     cell.reader().await?.execute(FORGET, &[&file.id]).await?;
     Ok(())
 }
 
-/// Lets files go whose runs all ended longer ago than this. Gives how many files and runs.
-pub async fn expire(cell: EveryCell<'_>, keep: Span) -> Result<(u64, u64), ReadError> {
+/// Lets files go whose runs all ended longer ago than this. Gives how many.
+pub async fn expire(cell: EveryCell<'_>, keep: Span) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     let row = client
         .query_one(EXPIRE, &[&seconds(keep), &EXPIRE_MAX])
         .await?;
-    let (files, runs): (i64, i64) = (row.get(0), row.get(1));
-    Ok((files.unsigned_abs(), runs.unsigned_abs()))
+    Ok(row.get::<_, i64>(0).unsigned_abs())
 }
 
 fn read_file(row: &Row) -> ArchiveFile {

@@ -12,7 +12,7 @@ mod erase;
 mod runs;
 
 pub(crate) use archived::STATEMENTS as ARCHIVED;
-pub use archived::{GoingKey, delete_archived, list_going};
+pub use archived::{GoingKey, GoingKeys, delete_archived, list_going};
 pub(crate) use erase::STATEMENTS as ERASE;
 pub use erase::{
     ErasedRun, Family, Marked, erase, erase_elsewhere, erase_named, find_run_of, list_stored, mark,

@@ -5,6 +5,8 @@
 //! entry and the end. What lies between this and Semel is what the engine costs; what lies between this and bare is
 //! what the promises cost.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, ensure};
 use semel_testkit::Program;
 use semel_testkit::semel::migrate;
@@ -13,7 +15,7 @@ use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
 use super::{Delivery, digest};
-use crate::load::{Sender, payload};
+use crate::load::{Keys, Poster, Sender, Target, payload};
 
 /// The most transitions of one commit.
 const BATCH_MAX: usize = 512;
@@ -82,6 +84,45 @@ const END: &str = "
         UPDATE runs r SET state = 'succeeded', ended_at = now(), result = '{\"ok\":true}'
           FROM moves t WHERE r.id = t.run_id)
     SELECT count(*) FROM fenced";
+
+/// What a run of a key left in the tables, and how many bytes its journal has.
+const LEFT: &str = "
+    WITH r AS (SELECT id, claim_id FROM runs WHERE key = convert_to($1, 'UTF8'))
+    SELECT ARRAY[
+             (SELECT count(*) FROM r),
+             (SELECT count(*) FROM claims c JOIN r ON r.claim_id = c.id),
+             (SELECT count(*) FROM queue q JOIN r ON r.id = q.run_id),
+             (SELECT count(*) FROM journal j JOIN r ON r.id = j.run_id),
+             (SELECT count(*) FROM effects e JOIN r ON r.id = e.run_id),
+             (SELECT count(*) FROM kv WHERE entry = 'orders/' || $1)],
+           (SELECT sum(octet_length(j.events::text)) FROM journal j JOIN r ON r.id = j.run_id)::int8";
+
+/// How far the bytes of the two journals may be apart, in hundredths.
+const BYTES_APART_MAX: i64 = 5;
+
+/// Plays one run by the product and one by this writer, and fails where they leave different rows.
+pub(crate) async fn check(
+    ours: &Arc<Target>,
+    product: &Client,
+    writer: &SameRows,
+    own: &Client,
+) -> Result<()> {
+    let mut posters = Poster::crowd(ours, 1, Keys::Unique, "check").await?;
+    posters.first_mut().context("a sender")?.send().await?;
+    let mut runners = writer.crowd(1, "check");
+    runners.first_mut().context("a runner")?.send().await?;
+    let left = async |client: &Client| -> Result<(Vec<i64>, i64)> {
+        let row = client.query_one(LEFT, &[&"check-0-0"]).await?;
+        Ok((row.get(0), row.get(1)))
+    };
+    let ((rows, bytes), (same_rows, same_bytes)) = (left(product).await?, left(own).await?);
+    ensure!(
+        rows == same_rows && (bytes - same_bytes).abs() * 100 <= bytes * BYTES_APART_MAX,
+        "the writer of the same rows leaves {same_rows:?} with {same_bytes} bytes of journal, and the product {rows:?} with {bytes}: \
+         runs, claims, queue, journal, effects, kv"
+    );
+    Ok(())
+}
 
 /// One transition of one run.
 #[derive(Debug)]

@@ -50,7 +50,7 @@ pub(crate) struct List {
     cursor: Option<String>,
 }
 
-/// Change how a namespace is served beside others.
+/// Change how a namespace is served beside others, and how long its runs are kept.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Set {
     /// The namespace.

@@ -176,6 +176,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     choose(ctx, arguments, &mut options)?;
     options.resources = resources::configured(ctx, arguments.resources.as_deref())?;
     options.archive = archive::configured(ctx, arguments.archive.as_deref()).await?;
+    options.archive_ended = archive::has_ended(ctx, arguments.archive.as_deref());
     let mut signals = Signals::catch()?;
     let cell = arguments.database.connect(ctx).await?;
     refuse_pending(&cell).await?;

@@ -111,7 +111,9 @@ fn partial(detail: &RunDetail) -> Option<String> {
         RunState::Cancelled => format!("semel run replay {}", run.id),
     };
     let next = match run.archived_at {
-        Some(_) => "send its delivery again".to_owned(),
+        Some(_) => {
+            "nothing by command; a new delivery does everything again, what is done too".to_owned()
+        }
         None => next,
     };
     let at = |is: fn(EffectState) -> bool| {
@@ -329,7 +331,7 @@ mod tests {
         let line = partial(&detail).unwrap();
 
         assert!(
-            line.ends_with("safe next: send its delivery again"),
+            line.ends_with("a new delivery does everything again, what is done too"),
             "{line}"
         );
     }

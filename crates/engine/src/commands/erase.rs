@@ -42,9 +42,6 @@ pub enum EraseError {
         /// Its run.
         run: RunId,
     },
-    /// Runs of its key are archived, and this server does not know where.
-    #[error("runs of its key are archived, and this server has no archive: set `serve.archive`")]
-    ArchiveOff,
     /// The archive did not do its part; what is in the database is erased.
     #[error("what is archived could not be erased: {0}")]
     Archive(#[source] ArchiveError),
@@ -63,7 +60,7 @@ impl EraseError {
             Self::Unknown => "run-not-found",
             Self::NotEnded => "run-not-ended",
             Self::Unreadable { .. } => "journal-inconsistent",
-            Self::ArchiveOff | Self::Archive(_) => "archive-unavailable",
+            Self::Archive(_) => "archive-unavailable",
             Self::Reason(error) => error.code(),
             Self::Unavailable(_) => "database-unavailable",
         }
@@ -112,14 +109,23 @@ impl Runtime {
             started: Vec::new(),
             deliveries: 0,
         };
-        match self.mark_live(namespace_id, live, &act).await? {
+        let mut marked = self.mark_live(namespace_id, live, &act).await?;
+        if marked.is_none() {
+            // The run was archived meanwhile, and others of its key may not have been.
+            let other = retention::find_run_of(self.cell.of(run), namespace_id, claim).await?;
+            marked = self.mark_live(namespace_id, other, &act).await?;
+        }
+        match marked {
             Some(family) => self.erase_live(namespace_id, &family, &mut erasure).await?,
             None => archives::record(self.cell.of(run), &act).await?,
         }
         // Afterwards: what was archived meanwhile is in a file.
-        if let Some(archive) = archive {
-            self.erase_archived(archive, namespace_id, claim, &mut erasure)
-                .await?;
+        match archive {
+            Some(archive) => {
+                self.erase_archived(archive, namespace_id, claim, &mut erasure)
+                    .await?;
+            }
+            None => drop(self.archive_of(claim).await?),
         }
         Ok(erasure)
     }
@@ -136,7 +142,7 @@ impl Runtime {
             Err(error) => return Err(error),
         }
         let found = archives::find(self.cell.of(run), namespace_id, run).await?;
-        let (_, claim) = found.ok_or(EraseError::Unknown)?;
+        let claim = found.ok_or(EraseError::Unknown)?.claim;
         let live = retention::find_run_of(self.cell.of(run), namespace_id, claim).await?;
         Ok((live, claim))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use semel_model::NamespaceName;
+use semel_model::{NamespaceName, Span};
 use semel_store::ReadError;
 use semel_store::namespaces::{self, NamespaceChange, NamespaceView};
 use semel_store::tokens::{self, NewToken, TokenView};
@@ -10,6 +10,10 @@ use semel_store::tokens::{self, NewToken, TokenView};
 use crate::commands::connection::Actor;
 use crate::commands::token::{TokenMaker, is_same, validate_token};
 use crate::runtime::Runtime;
+
+/// The shortest and the longest time that a namespace keeps its runs, as for flows.
+const DAY: Span = Span::from_const_secs(86_400);
+const TEN_YEARS: Span = Span::from_const_secs(3_650 * 86_400);
 
 /// The largest weight of a namespace.
 const WEIGHT_MAX: i32 = 1_000;
@@ -117,6 +121,14 @@ impl Runtime {
         }
         if change.backlog_max.is_some_and(|it| it < 0) {
             let reason = "`backlog_max` is a count, or 0 for no limit".to_owned();
+            return Err(NamespaceError::Invalid(reason));
+        }
+        if change
+            .history
+            .is_some_and(|it| it != Span::from_millis(0) && !(DAY..=TEN_YEARS).contains(&it))
+        {
+            let reason =
+                "`history` is from 1d to 3650d, or 0s to leave it to the server".to_owned();
             return Err(NamespaceError::Invalid(reason));
         }
         let act = by.act("namespace.set", name.as_str());

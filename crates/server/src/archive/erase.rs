@@ -13,15 +13,14 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::broken;
-use super::file::{ArchivedRow, FileWriter, for_each};
+use super::file::{ArchivedRow, FileWriter, FinishedFile, for_each};
 
 /// What stands where something was erased.
 const ERASED: &str = "erased";
 
 /// A file that is to be written.
 pub(super) struct Rewritten {
-    pub(super) bytes: Vec<u8>,
-    pub(super) newest_at: Timestamp,
+    pub(super) file: FinishedFile,
     pub(super) said: Said,
 }
 
@@ -55,12 +54,8 @@ pub(super) fn rewrite(
     if !has_erased {
         return Ok(None);
     }
-    let (bytes, newest_at) = writer.finish().map_err(wrong)?;
-    Ok(Some(Rewritten {
-        bytes,
-        newest_at,
-        said,
-    }))
+    let file = writer.finish().map_err(wrong)?;
+    Ok(Some(Rewritten { file, said }))
 }
 
 /// The row without what was said, and whether anything was left to erase.

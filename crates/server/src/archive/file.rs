@@ -15,6 +15,8 @@ use parquet::record::reader::RowIter;
 use parquet::record::{Row, RowAccessor as _};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnPath, TypePtr};
+use semel_model::RunId;
+use sha2::{Digest as _, Sha256};
 
 /// The columns, in order.
 const COLUMNS: &str = "
@@ -76,6 +78,17 @@ pub(crate) struct FileWriter {
     /// How many bytes the details of all rows had.
     raw_bytes: usize,
     newest_at: Option<Timestamp>,
+    runs: Vec<(RunId, [u8; 32])>,
+}
+
+/// A file that is complete.
+pub(crate) struct FinishedFile {
+    /// What to write.
+    pub(crate) bytes: Vec<u8>,
+    /// When the last of its runs ended.
+    pub(crate) newest_at: Timestamp,
+    /// Its runs, each with the SHA-256 of its detail.
+    pub(crate) runs: Vec<(RunId, [u8; 32])>,
 }
 
 impl FileWriter {
@@ -89,11 +102,15 @@ impl FileWriter {
             group_bytes: 0,
             raw_bytes: 0,
             newest_at: None,
+            runs: Vec::new(),
         })
     }
 
     /// Adds a row. They come in the order of their runs.
     pub(crate) fn add(&mut self, row: ArchivedRow) -> Result<()> {
+        let run = row.run.parse::<RunId>();
+        let run = run.map_err(|error| ParquetError::General(error.to_string()))?;
+        self.runs.push((run, Sha256::digest(&row.detail).into()));
         self.newest_at = self.newest_at.max(Some(row.ended_at));
         self.group_bytes += row.detail.len();
         self.raw_bytes += row.detail.len();
@@ -109,11 +126,14 @@ impl FileWriter {
         self.raw_bytes
     }
 
-    /// The file, and when the last of its runs ended.
-    pub(crate) fn finish(mut self) -> Result<(Vec<u8>, Timestamp)> {
+    /// The file.
+    pub(crate) fn finish(mut self) -> Result<FinishedFile> {
         self.end_group()?;
-        let newest_at = self.newest_at.unwrap_or(Timestamp::UNIX_EPOCH);
-        Ok((self.writer.into_inner()?, newest_at))
+        Ok(FinishedFile {
+            newest_at: self.newest_at.unwrap_or(Timestamp::UNIX_EPOCH),
+            bytes: self.writer.into_inner()?,
+            runs: self.runs,
+        })
     }
 
     fn end_group(&mut self) -> Result<()> {

@@ -37,7 +37,8 @@ pub(super) async fn find(
     let run = run.to_string();
     for number in 0..description.num_row_groups() {
         let group = description.row_group(number);
-        let Some(range) = range_of(group).filter(|_| may_have(group, &run)) else {
+        let range = range_of(group).filter(|range| range.end <= file.bytes);
+        let Some(range) = range.filter(|_| may_have(group, &run)) else {
             continue;
         };
         let bytes = read(objects, file, range.clone()).await?;
@@ -123,7 +124,9 @@ fn may_have(group: &RowGroupMetaData, run: &str) -> bool {
 fn range_of(group: &RowGroupMetaData) -> Option<Range<u64>> {
     let ranges = || group.columns().iter().map(|column| column.byte_range());
     let begin = ranges().map(|(begin, _)| begin).min()?;
-    let end = ranges().map(|(begin, length)| begin + length).max()?;
+    let end = ranges()
+        .map(|(begin, length)| begin.saturating_add(length))
+        .max()?;
     Some(begin..end)
 }
 

@@ -37,12 +37,12 @@ async fn written(count: u128) -> (tempfile::TempDir, ArchiveFiles, ArchiveFile) 
     let files = ArchiveFiles::open(&place).unwrap();
     let mut writer = FileWriter::new().unwrap();
     (0..count).for_each(|number| writer.add(row(number)).unwrap());
-    let (bytes, newest_at) = writer.finish().unwrap();
+    let finished = writer.finish().unwrap();
     let spare = SpareFile {
         id: 1,
         object: OBJECT.to_owned(),
     };
-    let content = files.write(&spare, bytes, newest_at).await.unwrap();
+    let content = files.write(&spare, finished).await.unwrap();
     let file = ArchiveFile {
         id: 1,
         object: spare.object,

@@ -80,12 +80,30 @@ pub(super) async fn page(visit: Visit) -> Answered {
 
 /// Effects as a table.
 pub(super) fn table(visit: &Visit, caption: &str, effects: &[Effect]) -> Markup {
+    let page = |effect: &Effect| Some(visit.page(&format!("/effects/{}", effect.id)));
+    table_with(visit, caption, effects, page)
+}
+
+/// Effects of an archived run, which have no pages of their own.
+pub(super) fn archived_table(visit: &Visit, caption: &str, effects: &[Effect]) -> Markup {
+    table_with(visit, caption, effects, |_| None)
+}
+
+fn table_with(
+    visit: &Visit,
+    caption: &str,
+    effects: &[Effect],
+    page: impl Fn(&Effect) -> Option<String>,
+) -> Markup {
     let row = |effect: &Effect| {
-        let id = effect.id.to_string();
         let run = effect.run.to_string();
+        let step = markup::code(&effect.step);
         vec![
             markup::effect_state(effect.state),
-            markup::code(&effect.step).link(&visit.page(&format!("/effects/{id}"))),
+            match page(effect) {
+                Some(page) => step.link(&page),
+                None => step,
+            },
             Markup::text(&format!("{}, {}", effect.kind, effect.guard)),
             markup::code(effect.external_id.as_deref().unwrap_or_default()),
             Markup::text(&effect.attempt.to_string()),

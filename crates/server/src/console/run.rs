@@ -107,7 +107,11 @@ fn body(
         parts.push(acts::section("timeline", "Timeline", &picture));
     }
     if !detail.effects.is_empty() {
-        let table = effects::table(visit, "Effects of this run", &detail.effects);
+        let table = match detail.run.archived_at {
+            Some(_) => effects::archived_table,
+            None => effects::table,
+        };
+        let table = table(visit, "Effects of this run", &detail.effects);
         parts.push(acts::section("effects", "Effects", &table));
     }
     if !detail.child_runs.is_empty() {

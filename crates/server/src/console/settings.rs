@@ -176,7 +176,22 @@ fn token(visit: &Visit, own: &Whoami) -> Markup {
 }
 
 fn namespaces(visit: &Visit, found: &Found<Namespace>) -> Markup {
-    let row = |one: &Namespace| vec![markup::code(&one.name), visit.time(one.created_at)];
+    let row = |one: &Namespace| {
+        let waiting = one
+            .backlog_max
+            .map_or("any".to_owned(), |most| most.to_string());
+        let history = one
+            .history
+            .map_or("the server's".to_owned(), |span| span.to_string());
+        vec![
+            markup::code(&one.name),
+            Markup::text(&one.weight.to_string()),
+            Markup::text(&waiting),
+            Markup::text(&history),
+            visit.time(one.created_at),
+        ]
+    };
     let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
-    markup::table("Namespaces, by name", &["Name", "Made"], &rows)
+    let columns = ["Name", "Weight", "Most that wait", "History", "Made"];
+    markup::table("Namespaces, by name", &columns, &rows)
 }

@@ -63,7 +63,7 @@ pub(super) fn routes() -> Routes {
         .post("/namespaces/{namespace}/set", Instance, namespaces::set)
         .op(
             "set_namespace",
-            "Change the share of a namespace, or how many of its runs may wait.",
+            "Change the share of a namespace, how many of its runs may wait, or how long they are kept.",
         )
         .takes::<SetNamespace>()
         .ok::<Namespace>()

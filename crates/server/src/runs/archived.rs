@@ -4,13 +4,14 @@ use semel_api::Code;
 use semel_api::types::RunDetail;
 use semel_engine::ArchiveError;
 use semel_model::{RunId, Span};
-use semel_store::archives::{self, ArchiveFile};
+use semel_store::archives::{self, FoundRun};
 use semel_store::audit;
+use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::effects as effect_routes;
-use crate::error::ApiError;
+use crate::error::{ApiError, chain};
 use crate::query::PAGE_MAX;
 
 /// How soon to retry for a run in an archive that does not answer, in seconds.
@@ -30,10 +31,10 @@ pub(super) async fn find(
     let mut error = None;
     for _ in 0..REPLACED_MAX {
         let found = archives::find(app.cell().of(run), namespace_id, run).await?;
-        let Some((file, _)) = found else {
+        let Some(found) = found else {
             return Ok(None);
         };
-        match read(app, &file, run).await {
+        match read(app, &found, run).await {
             Ok(mut detail) => {
                 let acts = audit::list_of_run(app.cell().of(run), namespace_id, run, PAGE_MAX);
                 let acts = acts.await?.into_iter().map(effect_routes::view_act);
@@ -51,18 +52,19 @@ pub(super) async fn find(
     ))
 }
 
-async fn read(app: &App, file: &ArchiveFile, run: RunId) -> Result<RunDetail, ArchiveError> {
+async fn read(app: &App, found: &FoundRun, run: RunId) -> Result<RunDetail, ArchiveError> {
+    let file = &found.file;
     let broken = |why: &str| ArchiveError::Broken {
         object: file.object.clone(),
         why: why.to_owned(),
     };
     let archive = app.engine.options().archive.as_ref();
-    let archive = archive.ok_or_else(|| {
-        let why = "this server has none: set `serve.archive`";
-        ArchiveError::Unreachable(std::io::Error::other(why))
-    })?;
+    let archive = archive.ok_or(ArchiveError::Off)?;
     let text = archive.find(file, run).await?;
     let text = text.ok_or_else(|| broken("it does not have the run"))?;
+    if Sha256::digest(&text).as_slice() != found.sha256.as_slice() {
+        return Err(broken("it does not say of the run what was written"));
+    }
     let detail = serde_json::from_str::<RunDetail>(&text);
     let mut detail = detail.map_err(|_| broken("the run was written by another version"))?;
     if detail.run.id != run {
@@ -84,7 +86,17 @@ pub(crate) async fn explain(app: &App, namespace_id: i32, run: RunId, error: Api
     }
 }
 
-fn unavailable(error: &ArchiveError) -> ApiError {
-    tracing::warn!(%error, "failed to read from the archive");
-    ApiError::plain(Code::ArchiveUnavailable).retry_in(Span::from_secs(REST_SECS))
+/// What the archive did not do, and whether it may later.
+pub(super) fn unavailable(error: &ArchiveError) -> ApiError {
+    tracing::warn!(error = chain(error), "the archive failed");
+    let said = ApiError::new(Code::ArchiveUnavailable, error.to_string());
+    match error {
+        ArchiveError::Unreachable(_) | ArchiveError::Database(_) => {
+            said.retry_in(Span::from_secs(REST_SECS))
+        }
+        ArchiveError::Off
+        | ArchiveError::Missing { .. }
+        | ArchiveError::Broken { .. }
+        | ArchiveError::Run(_) => said,
+    }
 }

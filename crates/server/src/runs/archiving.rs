@@ -22,6 +22,9 @@ use crate::links::without_links;
 /// A file takes no further key once the details of its runs have this many bytes.
 const FILE_BYTES_MAX: usize = 64 << 20;
 
+/// The most bytes that the details of one key's runs have together: a key goes whole.
+const KEY_BYTES_MAX: usize = 256 << 20;
+
 /// How many runs are read from the database at once.
 const READ_AT_ONCE: usize = 4;
 
@@ -68,8 +71,8 @@ impl RunFiles {
             writer = add_key(cell, writer, key).await?;
             count += 1;
         }
-        let (bytes, newest_at) = compress(move || writer.finish()).await?;
-        Ok((count, self.0.write(file, bytes, newest_at).await?))
+        let finished = compress(move || writer.finish()).await?;
+        Ok((count, self.0.write(file, finished).await?))
     }
 }
 
@@ -117,9 +120,14 @@ async fn add_key(
     let rows = key.runs.iter().copied();
     let rows = rows.map(|run| render(cell, key, &namespace, run));
     let mut rows = pin!(stream::iter(rows).buffered(READ_AT_ONCE));
-    let (mut some, mut bytes) = (Vec::new(), 0);
+    let (mut some, mut bytes, mut all_bytes) = (Vec::new(), 0, 0);
     while let Some(row) = rows.try_next().await? {
         bytes += row.detail.len();
+        all_bytes += row.detail.len();
+        if all_bytes > KEY_BYTES_MAX {
+            let why = format!("{}: its key has more than {KEY_BYTES_MAX} bytes", row.run);
+            return Err(ArchiveError::Run(why));
+        }
         some.push(row);
         if some.len() == RUNS_AT_ONCE || bytes >= BYTES_AT_ONCE {
             writer = add_rows(writer, std::mem::take(&mut some)).await?;
@@ -152,9 +160,10 @@ async fn render(
     let found = runs::find(cell.of(run), key.namespace_id, run).await?;
     let found = found.ok_or_else(|| ArchiveError::Run(format!("{run} is gone")))?;
     let detail = detail::of_ended(cell, key.namespace_id, &found).await;
-    let detail = detail.map_err(|error| ArchiveError::Run(error.problem().detail.clone()))?;
+    let detail =
+        detail.map_err(|error| ArchiveError::Run(format!("{run}: {}", error.problem().detail)))?;
     let text = serde_json::to_string(&detail);
-    let text = text.map_err(|error| ArchiveError::Run(chain(&error)))?;
+    let text = text.map_err(|error| ArchiveError::Run(format!("{run}: {}", chain(&error))))?;
     let shown = detail.run;
     Ok(ArchivedRow {
         run: run.to_string(),

@@ -7,6 +7,7 @@ use semel_api::types::{EraseRun, ErasedRuns};
 use semel_engine::{EraseError, Erasure};
 use semel_model::RunId;
 
+use super::archived::unavailable;
 use crate::answer::Answered;
 use crate::app::App;
 use crate::auth::Caller;
@@ -80,10 +81,7 @@ impl From<EraseError> for ApiError {
             EraseError::Unreadable { run } => {
                 Self::new(Code::JournalInconsistent, detail).about(run)
             }
-            EraseError::ArchiveOff | EraseError::Archive(_) => {
-                tracing::warn!(detail, "failed to erase what is archived");
-                Self::plain(Code::ArchiveUnavailable)
-            }
+            EraseError::Archive(error) => unavailable(&error),
             EraseError::Reason(error) => error.into(),
             EraseError::Unavailable(cause) => Self::database(&cause),
         }

@@ -1,7 +1,9 @@
 //! The archive: what is past its history is shown as it was, refuses changes, and can be erased; and nothing is
 //! deleted that is not in it.
 
-mod ground;
+mod refusing;
+mod stage;
+mod trouble;
 
 use std::fs;
 use std::time::Duration;
@@ -19,7 +21,7 @@ use serde_json::json;
 
 use crate::console::Browser;
 use crate::world::{refused, soon};
-use ground::{Ground, HISTORY, ITEMS, as_before, left, write_file};
+use stage::{HISTORY, ITEMS, Stage, as_before, left, write_file};
 
 /// The run and its items.
 const FAMILY: u64 = ITEMS + 1;
@@ -32,28 +34,28 @@ fn because(reason: &str) -> EraseRun {
 
 #[tokio::test]
 async fn an_archived_run_is_shown_as_it_was_and_refuses_changes() -> Result<()> {
-    let ground = Ground::start().await?;
-    let run = ground.play_customer("o-1").await?;
-    let failed = ground.play_short("o-2", true).await?;
-    let before = ground.shown(run).await?;
-    let before_failed = ground.shown(failed).await?;
-    ground.days_later(91).await?;
-    ground.archive(FAMILY + 1).await?;
+    let stage = Stage::start().await?;
+    let run = stage.play_customer("o-1").await?;
+    let failed = stage.play_short("o-2", true).await?;
+    let before = stage.shown(run).await?;
+    let before_failed = stage.shown(failed).await?;
+    stage.days_later(91).await?;
+    stage.archive(FAMILY + 1).await?;
 
-    let client = ground.client().await?;
+    let client = stage.client().await?;
     let mut after = Vec::new();
     for one in &before {
         after.push(as_before(client.get_run(one.run.id).await?)?);
     }
     let after_failed = as_before(client.get_run(failed).await?)?;
     let awaited = client.await_run(run, Span::from_secs(1)).await?;
-    let little = ground.reader().await?.get_run(run).await?;
-    let stranger = ground.world.stranger().await?;
-    let browser = Browser::signed_in_as(&ground.world, &client).await?;
+    let little = stage.reader().await?.get_run(run).await?;
+    let stranger = stage.world.stranger().await?;
+    let browser = Browser::signed_in_as(&stage.world, &client).await?;
     let page = browser.get(&format!("/console/main/runs/{run}")).await?;
 
     assert_eq!(before.len() as u64, FAMILY, "the run and its items");
-    assert_eq!(left(&ground, run).await?, 0, "all of it was deleted");
+    assert_eq!(left(&stage, run).await?, 0, "all of it was deleted");
     assert_eq!(after, before);
     assert_eq!(vec![after_failed], before_failed);
     assert!(
@@ -72,6 +74,10 @@ async fn an_archived_run_is_shown_as_it_was_and_refuses_changes() -> Result<()> 
     let text = page.text();
     assert!(text.contains("archived"), "{text}");
     assert!(!text.contains("/replay\""), "no form: {text}");
+    assert!(
+        !text.contains("/effects/eff_"),
+        "no page that is not there: {text}"
+    );
     let (reason, ask_again) = ("x".to_owned(), false);
     let cancel = Cancel {
         reason: reason.clone(),
@@ -92,25 +98,25 @@ async fn an_archived_run_is_shown_as_it_was_and_refuses_changes() -> Result<()> 
 
 #[tokio::test]
 async fn what_changes_while_its_file_is_written_is_not_deleted() -> Result<()> {
-    let ground = Ground::start().await?;
-    let run = ground.play_short("o-1", true).await?;
-    ground.days_later(91).await?;
-    let cell = ground.world.engine.cell();
-    let archive = ground.world.engine.options().archive.clone();
+    let stage = Stage::start().await?;
+    let run = stage.play_short("o-1", true).await?;
+    stage.days_later(91).await?;
+    let cell = stage.world.engine.cell();
+    let archive = stage.world.engine.options().archive.clone();
     let archive = archive.context("an archive")?;
-    let (keys, file) = write_file(&ground, run).await?;
+    let (keys, file) = write_file(&stage, run).await?;
     let (count, content) = archive.write(cell, &file, &keys).await?;
     let resume = Resume {
         reason: "once more".to_owned(),
         ask_again: false,
     };
-    ground.client().await?.resume_run(run, &resume, "r").await?;
+    stage.client().await?.resume_run(run, &resume, "r").await?;
 
     let written = (&file, &content);
     let deleted = retention::delete_archived(cell.every(), &keys, written, HISTORY, false).await?;
 
     assert_eq!((count, deleted), (1, None));
-    assert!(left(&ground, run).await? > 0, "the run is where it was");
+    assert!(left(&stage, run).await? > 0, "the run is where it was");
     let found = archives::find(cell.of(run), keys[0].namespace_id, run).await?;
     assert_eq!(found, None, "and nowhere else");
     Ok(())
@@ -118,22 +124,22 @@ async fn what_changes_while_its_file_is_written_is_not_deleted() -> Result<()> {
 
 #[tokio::test]
 async fn what_is_erased_while_its_file_is_written_stays_in_no_file() -> Result<()> {
-    let ground = Ground::start().await?;
-    let run = ground.play_customer("o-1").await?;
-    ground.days_later(91).await?;
-    let cell = ground.world.engine.cell();
-    let archive = ground.world.engine.options().archive.clone();
+    let stage = Stage::start().await?;
+    let run = stage.play_customer("o-1").await?;
+    stage.days_later(91).await?;
+    let cell = stage.world.engine.cell();
+    let archive = stage.world.engine.options().archive.clone();
     let archive = archive.context("an archive")?;
-    let (keys, file) = write_file(&ground, run).await?;
+    let (keys, file) = write_file(&stage, run).await?;
     let (_, content) = archive.write(cell, &file, &keys).await?;
-    let client = ground.client().await?;
+    let client = stage.client().await?;
     client.erase_run(run, &because("request 118"), "e").await?;
 
     let written = (&file, &content);
     let deleted = retention::delete_archived(cell.every(), &keys, written, HISTORY, false).await?;
     archives::discard(cell.every(), &file).await?;
-    let engine = ground.serve(None).await?;
-    let first = ground.path()?.join(&file.object);
+    let engine = stage.serve(None).await?;
+    let first = stage.path()?.join(&file.object);
     soon(async || {
         let is_archived = engine.metrics().runs_archived.get() == FAMILY;
         Ok((is_archived && !first.exists()).then_some(()))
@@ -142,7 +148,7 @@ async fn what_is_erased_while_its_file_is_written_stays_in_no_file() -> Result<(
     engine.shutdown().await;
 
     assert_eq!(deleted, None);
-    let said = ground.texts()?;
+    let said = stage.texts()?;
     assert!(!said.is_empty());
     let said = said.iter().filter(|text| text.contains("planted-"));
     assert_eq!(said.count(), 0, "what was archived had been erased");
@@ -151,40 +157,40 @@ async fn what_is_erased_while_its_file_is_written_stays_in_no_file() -> Result<(
 
 #[tokio::test]
 async fn a_crash_after_the_file_leaves_the_runs_and_the_file_goes() -> Result<()> {
-    let ground = Ground::start().await?;
-    let run = ground.play_short("o-1", false).await?;
-    ground.days_later(91).await?;
-    let cell = ground.world.engine.cell();
-    let archive = ground.world.engine.options().archive.clone();
+    let stage = Stage::start().await?;
+    let run = stage.play_short("o-1", false).await?;
+    stage.days_later(91).await?;
+    let cell = stage.world.engine.cell();
+    let archive = stage.world.engine.options().archive.clone();
     let archive = archive.context("an archive")?;
-    let (keys, file) = write_file(&ground, run).await?;
+    let (keys, file) = write_file(&stage, run).await?;
     archive.write(cell, &file, &keys).await?;
-    let orphan = ground.path()?.join(&file.object);
+    let orphan = stage.path()?.join(&file.object);
 
-    let rows = left(&ground, run).await?;
+    let rows = left(&stage, run).await?;
     assert!(orphan.is_file() && rows > 0);
-    ground.archive(1).await?;
+    stage.archive(1).await?;
     assert!(orphan.is_file(), "it may still be being written");
     clock::move_ahead(cell, Duration::from_secs(2 * 3_600)).await?;
-    let engine = ground.serve(None).await?;
+    let engine = stage.serve(None).await?;
     soon(async || Ok((!orphan.exists()).then_some(()))).await?;
     engine.shutdown().await;
 
-    let shown = ground.client().await?.get_run(run).await?;
+    let shown = stage.client().await?.get_run(run).await?;
     assert!(shown.run.archived_at.is_some());
-    assert_eq!(ground.files()?.len(), 1, "the file that has the run");
+    assert_eq!(stage.files()?.len(), 1, "the file that has the run");
     Ok(())
 }
 
 #[tokio::test]
 async fn what_is_erased_is_in_no_file_and_the_run_still_says_what_it_did() -> Result<()> {
-    let ground = Ground::start().await?;
-    let run = ground.play_customer("o-1").await?;
-    let other = ground.play_short("planted-other", false).await?;
-    let before = ground.shown(run).await?;
-    let before_other = ground.shown(other).await?;
-    ground.days_later(91).await?;
-    ground.archive(FAMILY + 1).await?;
+    let stage = Stage::start().await?;
+    let run = stage.play_customer("o-1").await?;
+    let other = stage.play_short("planted-other", false).await?;
+    let before = stage.shown(run).await?;
+    let before_other = stage.shown(other).await?;
+    stage.days_later(91).await?;
+    stage.archive(FAMILY + 1).await?;
     let is_said = |texts: &[String], word: &str| texts.iter().any(|text| text.contains(word));
     let mut words: Vec<String> = (0..ITEMS)
         .map(|id| format!("planted-item-{id}\""))
@@ -196,16 +202,16 @@ async fn what_is_erased_is_in_no_file_and_the_run_still_says_what_it_did() -> Re
         "of o-1",
     ];
     words.extend(said.map(str::to_owned));
-    let planted = ground.texts()?;
+    let planted = stage.texts()?;
     for word in &words {
         let quoted = word.replace('"', "\\\"");
         let is_there = is_said(&planted, word) || is_said(&planted, &quoted);
         ensure!(is_there, "{word} was not archived");
     }
 
-    let client = ground.client().await?;
+    let client = stage.client().await?;
     let erased = client.erase_run(run, &because("request 118"), "e1").await?;
-    let texts = ground.texts()?;
+    let texts = stage.texts()?;
     let after = client.get_run(run).await?;
     let item = client.get_run(before[1].run.id).await?;
     let again = client.erase_run(run, &because("once more"), "e2").await?;
@@ -230,8 +236,8 @@ async fn what_is_erased_is_in_no_file_and_the_run_still_says_what_it_did() -> Re
     let act = after.acts.last().context("an act")?;
     assert_eq!(act.action, "run.erase");
     assert_eq!(again.body.runs, FAMILY, "a repeat finds the same runs");
-    assert_eq!(ground.files()?.len(), 1, "the old file is gone");
-    let named = ground.world.database.connect().await?;
+    assert_eq!(stage.files()?.len(), 1, "the old file is gone");
+    let named = stage.world.database.connect().await?;
     let named = named
         .query_one(
             "SELECT count(*) FROM named_effects WHERE result::text LIKE '%planted-%'",
@@ -244,12 +250,12 @@ async fn what_is_erased_is_in_no_file_and_the_run_still_says_what_it_did() -> Re
 
 #[tokio::test]
 async fn two_customers_of_one_file_are_erased_at_the_same_time() -> Result<()> {
-    let ground = Ground::start().await?;
-    let one = ground.play_short("planted-one", false).await?;
-    let two = ground.play_short("planted-two", false).await?;
-    ground.days_later(91).await?;
-    ground.archive(2).await?;
-    let client = ground.client().await?;
+    let stage = Stage::start().await?;
+    let one = stage.play_short("planted-one", false).await?;
+    let two = stage.play_short("planted-two", false).await?;
+    stage.days_later(91).await?;
+    stage.archive(2).await?;
+    let client = stage.client().await?;
     let (reason, other) = (because("1"), because("2"));
 
     let (first, second) = tokio::join!(
@@ -263,25 +269,25 @@ async fn two_customers_of_one_file_are_erased_at_the_same_time() -> Result<()> {
         assert!(shown.run.erased_at.is_some());
         assert_eq!(shown.run.result, Some(json!("erased")));
     }
-    assert_eq!(ground.files()?.len(), 1);
+    assert_eq!(stage.files()?.len(), 1);
     Ok(())
 }
 
 /// A key that was forgotten and came back has a run of the same identity.
 #[tokio::test]
 async fn a_key_that_came_back_is_shown_as_it_was_last_and_erased_whole() -> Result<()> {
-    let ground = Ground::start().await?;
-    let first = ground.play_short("planted-key", false).await?;
-    ground.days_later(91).await?;
-    ground.archive(1).await?;
-    let engine = ground.serve(None).await?;
-    let second = ground.play_short("planted-key", true).await?;
+    let stage = Stage::start().await?;
+    let first = stage.play_short("planted-key", false).await?;
+    stage.days_later(91).await?;
+    stage.archive(1).await?;
+    let engine = stage.serve(None).await?;
+    let second = stage.play_short("planted-key", true).await?;
     engine.shutdown().await;
-    let live = ground.client().await?.get_run(second).await?;
-    ground.days_later(91).await?;
-    ground.archive(1).await?;
+    let live = stage.client().await?.get_run(second).await?;
+    stage.days_later(91).await?;
+    stage.archive(1).await?;
 
-    let client = ground.client().await?;
+    let client = stage.client().await?;
     let shown = client.get_run(first).await?;
     let erased = client.erase_run(first, &because("both"), "e").await?;
 
@@ -289,7 +295,7 @@ async fn a_key_that_came_back_is_shown_as_it_was_last_and_erased_whole() -> Resu
     assert_eq!(live.run.archived_at, None, "what is here comes first");
     assert_eq!(as_before(shown)?.run.state, RunStatus::Failed);
     assert_eq!(erased.body.runs, 2);
-    let said = ground.texts()?;
+    let said = stage.texts()?;
     let said = said.iter().filter(|text| text.contains("planted-function"));
     assert_eq!(said.count(), 0);
     Ok(())
@@ -297,35 +303,35 @@ async fn a_key_that_came_back_is_shown_as_it_was_last_and_erased_whole() -> Resu
 
 #[tokio::test]
 async fn an_archive_that_does_not_answer_keeps_every_run() -> Result<()> {
-    let ground = Ground::start().await?;
-    let archived = ground.play_short("o-1", false).await?;
-    ground.days_later(91).await?;
-    ground.archive(1).await?;
-    let engine = ground.serve(None).await?;
-    let run = ground.play_short("o-2", false).await?;
+    let stage = Stage::start().await?;
+    let archived = stage.play_short("o-1", false).await?;
+    stage.days_later(91).await?;
+    stage.archive(1).await?;
+    let engine = stage.serve(None).await?;
+    let run = stage.play_short("o-2", false).await?;
     engine.shutdown().await;
-    let rows = left(&ground, run).await?;
-    ground.days_later(91).await?;
-    let path = ground.path()?;
+    let rows = left(&stage, run).await?;
+    stage.days_later(91).await?;
+    let path = stage.path()?;
     let aside = path.with_extension("aside");
     fs::rename(&path, &aside)?;
     fs::write(&path, "no folder")?;
 
-    let engine = ground.serve(None).await?;
+    let engine = stage.serve(None).await?;
     let failures = &engine.metrics().archive_failures;
     soon(async || Ok((failures.get() > 0).then_some(()))).await?;
     engine.shutdown().await;
-    let client = ground.client().await?;
+    let client = stage.client().await?;
     let shown = refused(client.get_run(archived).await)?;
     let erased = refused(client.erase_run(archived, &because("x"), "e1").await)?;
 
     assert!(rows > 0);
-    assert_eq!(left(&ground, run).await?, rows, "nothing was deleted");
+    assert_eq!(left(&stage, run).await?, rows, "nothing was deleted");
     assert_eq!(shown, Code::ArchiveUnavailable);
     assert_eq!(erased, Code::ArchiveUnavailable);
     fs::remove_file(&path)?;
     fs::rename(&aside, &path)?;
-    ground.archive(1).await?;
+    stage.archive(1).await?;
     let erased = client.erase_run(archived, &because("x"), "e2").await?;
     assert_eq!(erased.body.runs, 1, "asked again, it is erased");
     Ok(())
@@ -333,22 +339,22 @@ async fn an_archive_that_does_not_answer_keeps_every_run() -> Result<()> {
 
 #[tokio::test]
 async fn files_whose_time_is_over_go_with_what_leads_to_them() -> Result<()> {
-    let ground = Ground::start().await?;
-    let run = ground.play_short("o-1", false).await?;
-    ground.days_later(91).await?;
-    ground.archive(1).await?;
+    let stage = Stage::start().await?;
+    let run = stage.play_short("o-1", false).await?;
+    stage.days_later(91).await?;
+    stage.archive(1).await?;
     let keep = Span::from_secs(200 * 86_400);
-    let young = ground.serve(Some(keep)).await?;
+    let young = stage.serve(Some(keep)).await?;
     young.shutdown().await;
-    let still = ground.client().await?.get_run(run).await?;
+    let still = stage.client().await?.get_run(run).await?;
 
-    ground.days_later(110).await?;
-    let engine = ground.serve(Some(keep)).await?;
-    soon(async || Ok(ground.files()?.is_empty().then_some(()))).await?;
+    stage.days_later(110).await?;
+    let engine = stage.serve(Some(keep)).await?;
+    soon(async || Ok(stage.files()?.is_empty().then_some(()))).await?;
     engine.shutdown().await;
 
     assert!(still.run.archived_at.is_some());
-    let gone = ground.client().await?.get_run(run).await;
+    let gone = stage.client().await?.get_run(run).await;
     assert_eq!(refused(gone)?, Code::RunNotFound);
     Ok(())
 }
@@ -363,13 +369,13 @@ async fn runs_are_archived_to_a_bucket_and_erased_there() -> Result<()> {
         region: "us-east-1".to_owned(),
         keys: Some(("who".to_owned(), SecretText::new("hush".to_owned()))),
     });
-    let ground = Ground::start_at(&place).await?;
-    let run = ground.play_customer("o-1").await?;
-    let before = ground.shown(run).await?;
-    ground.days_later(91).await?;
-    ground.archive(FAMILY).await?;
+    let stage = Stage::start_at(&place).await?;
+    let run = stage.play_customer("o-1").await?;
+    let before = stage.shown(run).await?;
+    stage.days_later(91).await?;
+    stage.archive(FAMILY).await?;
 
-    let client = ground.client().await?;
+    let client = stage.client().await?;
     let after = client.get_run(run).await?;
     let first = store.list().await?;
     client.erase_run(run, &because("request 118"), "e").await?;

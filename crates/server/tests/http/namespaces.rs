@@ -171,6 +171,11 @@ async fn a_full_backlog_refuses_new_deliveries_and_answers_repeats() -> Result<(
         ..SetNamespace::default()
     };
     let namespace: NamespaceName = world.client.whoami().await?.namespace;
+    let short = SetNamespace {
+        history: Some(Span::from_millis(1)),
+        ..SetNamespace::default()
+    };
+    let too_short = world.client.set_namespace(&namespace, &short).await;
     let changed = world.client.set_namespace(&namespace, &set).await?;
     let under = start("under").await;
 
@@ -193,6 +198,7 @@ async fn a_full_backlog_refuses_new_deliveries_and_answers_repeats() -> Result<(
     tokio::time::sleep(Duration::from_millis(3_200)).await;
     let free = start("over").await;
 
+    assert_eq!(refused(too_short)?, Code::BodyInvalid);
     assert_eq!(changed.backlog_max, Some(5));
     assert_eq!(changed.history, Some(Span::from_secs(86_400)));
     assert!(under.is_ok() && free.is_ok());

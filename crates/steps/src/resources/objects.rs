@@ -3,6 +3,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,6 +17,8 @@ use super::place::{ResourceLocation, ResourceLocationError};
 #[derive(Clone, Debug)]
 pub struct ObjectFolder {
     store: Arc<dyn ObjectStore>,
+    /// The folder, where it is one.
+    folder: Option<PathBuf>,
 }
 
 impl ObjectFolder {
@@ -25,8 +28,8 @@ impl ObjectFolder {
     ///
     /// If the place cannot be used.
     pub fn open(place: &ResourceLocation) -> Result<Self, ResourceLocationError> {
-        let (store, _) = place.open()?;
-        Ok(Self { store })
+        let (store, folder) = place.open()?;
+        Ok(Self { store, folder })
     }
 
     /// Writes an object, which appears at once and complete. A name is used once: the caller makes a new one for
@@ -66,8 +69,12 @@ impl ObjectFolder {
     /// If the place did not do it, or did not say so.
     pub async fn remove(&self, name: &str) -> io::Result<()> {
         match self.store.delete(&Path::from(name)).await {
-            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+            Ok(()) | Err(Error::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        match &self.folder {
+            Some(folder) => remove_begun(&folder.join(name)).await,
+            None => Ok(()),
         }
     }
 
@@ -86,5 +93,46 @@ impl ObjectFolder {
             true => Ok(()),
             false => Err(io::Error::other("it gives back other bytes than it took")),
         }
+    }
+}
+
+/// Removes what a crash in the midst of writing an object left beside it: a file of its name, `#` and a number.
+async fn remove_begun(path: &std::path::Path) -> io::Result<()> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Ok(());
+    };
+    let mut entries = match tokio::fs::read_dir(folder).await {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let begin = format!("{}#", name.to_string_lossy());
+    while let Some(entry) = entries.next_entry().await? {
+        if entry.file_name().to_string_lossy().starts_with(&begin) {
+            tokio::fs::remove_file(entry.path()).await?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_crash_left_beside_an_object_goes_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = ObjectFolder::open(&ResourceLocation::Folder(folder.path().into())).unwrap();
+        for name in ["a/one", "a/one-more"] {
+            objects.write(name, Bytes::from_static(b"x")).await.unwrap();
+        }
+        std::fs::write(folder.path().join("a/one#1"), "begun").unwrap();
+
+        objects.remove("a/one").await.unwrap();
+
+        let left = std::fs::read_dir(folder.path().join("a")).unwrap();
+        let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["one-more"]);
+        objects.remove("b/none").await.unwrap();
     }
 }

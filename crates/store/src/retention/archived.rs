@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use jiff::civil::Date;
 use semel_model::{ClaimId, RunId, Span};
 use tokio_postgres::IsolationLevel;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -47,9 +48,12 @@ const STAMPS: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[STAMPS];
 
-/// The most runs of one key, with their child runs, that are archived: a list has at most a hundred thousand
-/// items.
-const FAMILY_MAX: i64 = 1_000_000;
+/// The most runs of one key, with their child runs, that are archived. What has more stays in the database: it would
+/// take longer to read, and hold its locks for longer, than a server may take for one key.
+const FAMILY_MAX: usize = 10_000;
+
+/// A file takes no further key once it has this many runs.
+const FILE_RUNS_MAX: usize = 500;
 
 /// A key of which runs would be deleted now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +68,15 @@ pub struct GoingKey {
     stamp: String,
 }
 
+/// What of some keys would be deleted now.
+#[derive(Debug, Default)]
+pub struct GoingKeys {
+    /// As many keys as one file takes, in the order of their claims.
+    pub keys: Vec<GoingKey>,
+    /// Keys that have too many runs to be archived.
+    pub too_large: Vec<ClaimId>,
+}
+
 /// A key that goes, and everything that is deleted with it.
 struct Going {
     key: GoingKey,
@@ -71,27 +84,31 @@ struct Going {
     frees: bool,
 }
 
-/// What of some keys would be deleted now, in the order of their claims: as many keys as one file takes, and whether
-/// these are all. A key goes whole.
+/// What of some keys would be deleted now. A key goes whole.
 pub async fn list_going(
     cell: EveryCell<'_>,
     claims: &[ClaimId],
     history: Span,
     keeps_claims: bool,
-) -> Result<(Vec<GoingKey>, bool), ReadError> {
+) -> Result<GoingKeys, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
     let verdicts = judge(&tx, claims, history, keeps_claims).await?;
-    let (mut going, mut count) = (Vec::new(), 0);
+    let (mut going, mut count, mut too_large) = (Vec::new(), 0, Vec::new());
     for verdict in verdicts.into_iter().filter(|it| !it.gone.is_empty()) {
-        let one = look(&tx, verdict).await?;
+        let claim = ClaimId::from_uuid(verdict.claim);
+        let Some(one) = look(&tx, verdict).await? else {
+            too_large.push(claim);
+            continue;
+        };
         count += one.tree.len();
-        if count > DELETE_MAX && !going.is_empty() {
-            return Ok((stamped(&tx, going).await?, false));
+        if count > FILE_RUNS_MAX && !going.is_empty() {
+            break;
         }
         going.push(one);
     }
-    Ok((stamped(&tx, going).await?, true))
+    let keys = stamped(&tx, going).await?;
+    Ok(GoingKeys { keys, too_large })
 }
 
 /// Deletes the runs of keys that are in a file, where all of them stand as they did when it was begun. Gives how
@@ -108,28 +125,57 @@ pub async fn delete_archived(
     let tx = client.build_transaction();
     let tx = tx.isolation_level(IsolationLevel::RepeatableRead);
     let tx = tx.start().await?;
+    let deleted = delete_in(&tx, keys, (file, content), history, keeps_claims).await;
+    match deleted {
+        Ok(Some(count)) => match tx.commit().await {
+            Ok(()) => Ok(Some(count)),
+            Err(error) if is_conflict(&error) => Ok(None),
+            Err(error) => Err(error.into()),
+        },
+        Ok(None) => Ok(None),
+        Err(ReadError::Database(error)) if is_conflict(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether another transaction changed what this one had read: nothing of this one has happened.
+fn is_conflict(error: &tokio_postgres::Error) -> bool {
+    let code = error.code();
+    code == Some(&SqlState::T_R_SERIALIZATION_FAILURE)
+        || code == Some(&SqlState::T_R_DEADLOCK_DETECTED)
+}
+
+async fn delete_in(
+    tx: &deadpool_postgres::Transaction<'_>,
+    keys: &[GoingKey],
+    (file, content): (&SpareFile, &FileContent),
+    history: Span,
+    keeps_claims: bool,
+) -> Result<Option<u64>, ReadError> {
     let claims: Vec<ClaimId> = keys.iter().map(|key| key.claim).collect();
     let mut going = Vec::new();
-    for verdict in judge(&tx, &claims, history, keeps_claims).await? {
-        going.push(look(&tx, verdict).await?);
+    for verdict in judge(tx, &claims, history, keeps_claims).await? {
+        let Some(one) = look(tx, verdict).await? else {
+            return Ok(None);
+        };
+        going.push(one);
     }
     let trees: Vec<_> = going.iter().map(|one| one.tree.clone()).collect();
     let frees = going.iter().filter(|one| one.frees);
     let frees: Vec<Uuid> = frees.map(|one| *one.key.claim.as_uuid()).collect();
-    if stamped(&tx, going).await? != keys {
+    if stamped(tx, going).await? != keys {
         return Ok(None);
     }
     let runs: Vec<ArchivedRun> = keys.iter().flat_map(archived).collect();
-    if !archives::keep(&tx, file, content, &runs).await? {
+    if !archives::keep(tx, file, content, &runs).await? {
         return Ok(None);
     }
     let tree: Vec<(Uuid, Option<Date>)> = trees.into_iter().flatten().collect();
     let mut count = 0;
     for part in tree.chunks(DELETE_MAX) {
-        count += delete(&tx, part).await?;
+        count += delete(tx, part).await?;
     }
     tx.execute(FREE_CLAIMS, &[&frees]).await?;
-    tx.commit().await?;
     Ok(Some(count))
 }
 
@@ -141,17 +187,21 @@ fn archived(key: &GoingKey) -> impl Iterator<Item = ArchivedRun> {
     })
 }
 
-/// What goes with the runs of a key.
+/// What goes with the runs of a key. None where that is too much.
 async fn look(
     tx: &deadpool_postgres::Transaction<'_>,
     verdict: KeyVerdict,
-) -> Result<Going, ReadError> {
-    let rows = tx.query(TREE, &[&verdict.gone, &FAMILY_MAX]).await?;
+) -> Result<Option<Going>, ReadError> {
+    let limit = FAMILY_MAX as i64 + 1;
+    let rows = tx.query(TREE, &[&verdict.gone, &limit]).await?;
+    if rows.len() > FAMILY_MAX {
+        return Ok(None);
+    }
     let tree: Vec<(Uuid, Option<Date>)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     let begun = tree.iter().filter(|(_, date)| date.is_some());
     let mut runs: Vec<RunId> = begun.map(|(id, _)| RunId::from_uuid(*id)).collect();
     runs.sort_unstable();
-    Ok(Going {
+    Ok(Some(Going {
         key: GoingKey {
             claim: ClaimId::from_uuid(verdict.claim),
             namespace_id: verdict.namespace_id,
@@ -160,7 +210,7 @@ async fn look(
         },
         tree,
         frees: verdict.frees,
-    })
+    }))
 }
 
 /// The keys with how they stand.

@@ -156,8 +156,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     UNDER_WAY,
 ];
 
-/// The most runs of one key that are erased: a list has at most a hundred thousand items.
-const FAMILY_MAX: i64 = 1_000_000;
+/// The most runs of one key that are erased, with their child runs: a list has at most a million items.
+const FAMILY_MAX: usize = 4_000_000;
 
 /// What marking the runs of a key found.
 #[derive(Debug)]
@@ -215,7 +215,12 @@ pub async fn mark(
         return Ok(Marked::Open);
     }
     let roots: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-    let tree = tx.query(TREE, &[&roots, &FAMILY_MAX]).await?;
+    let limit = FAMILY_MAX as i64 + 1;
+    let tree = tx.query(TREE, &[&roots, &limit]).await?;
+    if tree.len() > FAMILY_MAX {
+        let why = format!("the key of {run} has more than {FAMILY_MAX} runs");
+        return Err(ReadError::Unreadable(why));
+    }
     let dated = |row: &tokio_postgres::Row| {
         let date: Option<Date> = row.get(1);
         Some((RunId::from_uuid(row.get(0)), date?))

@@ -1,6 +1,8 @@
 //! Erasing what was said in runs that are archived: each file that has one is written anew without it, takes
 //! the place of the old one in one commit, and the old one is removed.
 
+use std::io;
+
 use semel_model::{ClaimId, RunId};
 use semel_store::archives::{self, ArchiveFile};
 use semel_store::retention;
@@ -22,7 +24,7 @@ impl Runtime {
         match (files.is_empty(), &self.options.archive) {
             (_, Some(archive)) => Ok(Some(archive.as_ref())),
             (true, None) => Ok(None),
-            (false, None) => Err(EraseError::ArchiveOff),
+            (false, None) => Err(EraseError::Archive(ArchiveError::Off)),
         }
     }
 
@@ -63,8 +65,8 @@ impl Runtime {
             let erased = match erased.await {
                 Ok(Some(erased)) => erased,
                 Ok(None) => return Ok(archives::discard(self.cell.every(), &new).await?),
+                // Whether anything was written, or will be, is not known: it is removed with what crashes leave.
                 Err(error) => {
-                    archives::discard(self.cell.every(), &new).await?;
                     if self.is_replaced(claim, &old).await? {
                         continue;
                     }
@@ -78,10 +80,11 @@ impl Runtime {
                 return Ok(());
             }
             archives::discard(self.cell.every(), &new).await?;
+            archive.remove(&new.object).await?;
         }
-        Err(EraseError::Unavailable(
-            "the file in the archive changes all the time".to_owned(),
-        ))
+        let why = "others erase in the same file all the time: erase it again later";
+        let busy = ArchiveError::Unreachable(io::Error::other(why));
+        Err(EraseError::Archive(busy))
     }
 
     /// Whether a file was written anew by another since.
@@ -101,7 +104,8 @@ impl Runtime {
         for &(name, run) in &erased.names {
             retention::erase_named(self.cell.of(name), name, run).await?;
         }
-        for key in &erased.keys {
+        // A key that is no text is shown as another text would be, and stays where it is.
+        for key in erased.keys.iter().filter(|key| !key.contains('\\')) {
             let key = key.as_bytes();
             erasure.resources += self.erase_kept(namespace_id, key, runs).await?;
         }
@@ -115,6 +119,7 @@ impl From<ArchiveError> for EraseError {
         match error {
             ArchiveError::Database(error) => error.into(),
             ArchiveError::Unreachable(_)
+            | ArchiveError::Off
             | ArchiveError::Missing { .. }
             | ArchiveError::Broken { .. }
             | ArchiveError::Run(_) => Self::Archive(error),

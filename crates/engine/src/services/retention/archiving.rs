@@ -9,7 +9,8 @@
 
 use std::time::Duration;
 
-use semel_model::ClaimId;
+use semel_model::{ClaimId, RunId};
+use semel_store::retention::GoingKeys;
 use semel_store::{archives, retention};
 
 use super::policy::Policy;
@@ -23,8 +24,35 @@ const CHANGES_MAX: u32 = 3;
 /// How long two files are apart, so that archiving never crowds out accepting.
 const FILE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Archives and deletes what is past its time of some keys.
+/// Archives and deletes what is past its time of some keys. A key that cannot be read stays, and holds up no other.
 pub(super) async fn archive_page(
+    runtime: &Runtime,
+    archive: &dyn RunArchive,
+    claims: &[ClaimId],
+    policy: &Policy,
+) -> Result<(), ArchiveError> {
+    match archive_keys(runtime, archive, claims, policy).await {
+        Err(ArchiveError::Run(_)) => {}
+        done => return done,
+    }
+    for claim in claims {
+        let one = std::slice::from_ref(claim);
+        match archive_keys(runtime, archive, one, policy).await {
+            Err(ArchiveError::Run(why)) => stays(runtime, *claim, &why),
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+/// Says that a key stays in the database.
+fn stays(runtime: &Runtime, claim: ClaimId, why: &str) {
+    runtime.metrics.archive_failures.add(1);
+    let run = RunId::from_uuid(*claim.as_uuid());
+    tracing::warn!(run.id = %run, why, "the runs of a key cannot be archived, and stay");
+}
+
+async fn archive_keys(
     runtime: &Runtime,
     archive: &dyn RunArchive,
     claims: &[ClaimId],
@@ -50,17 +78,19 @@ async fn archive_some(
 ) -> Result<bool, ArchiveError> {
     let cell = runtime.cell.every();
     let (history, keeps) = (policy.history, policy.keeps_claims);
-    let (keys, _) = retention::list_going(cell, claims, history, keeps).await?;
+    let GoingKeys { keys, too_large } = retention::list_going(cell, claims, history, keeps).await?;
     if keys.is_empty() {
+        for claim in too_large {
+            stays(runtime, claim, "they are too many");
+        }
         return Ok(false);
     }
     let file = reserve(cell, runtime.clock.now()).await?;
     let (count, content) = match archive.write(&runtime.cell, &file, &keys).await {
         Ok(written) => written,
+        // Whether anything was written, or will be, is not known: it is removed with what crashes leave.
         Err(error) => {
             runtime.metrics.archive_failures.add(1);
-            // Whether anything was written is not known: it is removed with what crashes leave.
-            archives::discard(cell, &file).await?;
             return Err(error);
         }
     };
@@ -87,7 +117,7 @@ async fn archive_some(
 pub(super) async fn sweep(runtime: &Runtime, archive: &dyn RunArchive) -> Result<(), ArchiveError> {
     let cell = runtime.cell.every();
     if let Some(keep) = runtime.options.archive_keep {
-        while archives::expire(cell, keep).await?.0 > 0 {
+        while archives::expire(cell, keep).await? > 0 {
             tokio::time::sleep(FILE_PAUSE).await;
         }
     }

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use semel_store::partitions;
 use semel_store::retention::{self, RunCursor};
+use semel_store::{archives, partitions};
 
 use super::archiving::archive_page;
 use super::policy::policy_of;
@@ -44,6 +44,16 @@ impl HistoryWalk {
         if self.releases.is_empty() {
             let now = runtime.clock.now();
             if self.next_at.is_some_and(|at| now < at) {
+                return Ok(false);
+            }
+            if runtime.options.archive.is_none()
+                && !runtime.options.archive_ended
+                && archives::has_kept(cell).await?
+            {
+                tracing::warn!(
+                    "no run is deleted: others were archived, and this server has no `serve.archive`; set it as on the other servers, or to `off` to delete runs without"
+                );
+                self.next_at = Some(now + REST);
                 return Ok(false);
             }
             self.releases = retention::list_releases(cell).await?.into();

@@ -11,7 +11,7 @@ use parquet::file::serialized_reader::SerializedFileReader;
 use parquet::record::RowAccessor as _;
 use semel_api::Client;
 use semel_api::types::{ChildRunFilter, CompleteWait, RunDetail, StartRun};
-use semel_engine::{Engine, ResourceLocation};
+use semel_engine::{Engine, Options, ResourceLocation};
 use semel_model::{ClaimId, FlowName, Right, RunId, Span};
 use semel_server::RunFiles;
 use semel_store::archives::{self, SpareFile};
@@ -45,7 +45,7 @@ pub(crate) const HISTORY: Span = Span::from_const_secs(90 * 86_400);
 /// How many items of a customer's run have a word planted in them.
 pub(crate) const ITEMS: u64 = 16;
 
-pub(crate) struct Ground {
+pub(crate) struct Stage {
     pub(crate) world: World,
     pub(crate) flow: FlowName,
     /// Who charges; it ends with the test.
@@ -53,14 +53,14 @@ pub(crate) struct Ground {
     folder: Option<tempfile::TempDir>,
 }
 
-impl Ground {
+impl Stage {
     /// A server that archives to a folder.
     pub(crate) async fn start() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let place = ResourceLocation::Folder(folder.path().join("archive"));
-        let mut ground = Self::start_at(&place).await?;
-        ground.folder = Some(folder);
-        Ok(ground)
+        let mut stage = Self::start_at(&place).await?;
+        stage.folder = Some(folder);
+        Ok(stage)
     }
 
     pub(crate) async fn start_at(place: &ResourceLocation) -> Result<Self> {
@@ -153,10 +153,15 @@ impl Ground {
 
     /// Another server on the same database: its first pass of retention is now.
     pub(crate) async fn serve(&self, keep: Option<Span>) -> Result<Engine> {
+        self.serve_with(|options| options.archive_keep = keep).await
+    }
+
+    /// Another server that is set otherwise.
+    pub(crate) async fn serve_with(&self, set: impl FnOnce(&mut Options)) -> Result<Engine> {
         let url = self.world.database.url();
         let cell = Cell::connect(&url, CellOptions::default()).await?;
         let mut options = self.world.engine.options().clone();
-        options.archive_keep = keep;
+        set(&mut options);
         Ok(Engine::start(cell, options).await?)
     }
 
@@ -225,8 +230,8 @@ pub(crate) fn as_before(mut shown: RunDetail) -> Result<RunDetail> {
 }
 
 /// How many rows the database has of a run.
-pub(crate) async fn left(ground: &Ground, run: RunId) -> Result<i64> {
-    let client = ground.world.database.connect().await?;
+pub(crate) async fn left(stage: &Stage, run: RunId) -> Result<i64> {
+    let client = stage.world.database.connect().await?;
     let count = "SELECT (SELECT count(*) FROM runs WHERE id BETWEEN $1 AND $2)
                       + (SELECT count(*) FROM journal WHERE run_id BETWEEN $1 AND $2)
                       + (SELECT count(*) FROM effects WHERE run_id BETWEEN $1 AND $2)";
@@ -235,10 +240,11 @@ pub(crate) async fn left(ground: &Ground, run: RunId) -> Result<i64> {
 }
 
 /// What a server writes to a file, before it deletes anything.
-pub(crate) async fn write_file(ground: &Ground, key: RunId) -> Result<(Vec<GoingKey>, SpareFile)> {
-    let cell = ground.world.engine.cell();
+pub(crate) async fn write_file(stage: &Stage, key: RunId) -> Result<(Vec<GoingKey>, SpareFile)> {
+    let cell = stage.world.engine.cell();
     let claim = ClaimId::from_uuid(*key.as_uuid());
-    let (keys, _) = retention::list_going(cell.every(), &[claim], HISTORY, false).await?;
+    let going = retention::list_going(cell.every(), &[claim], HISTORY, false).await?;
+    let keys = going.keys;
     ensure!(!keys.is_empty(), "nothing goes");
     let file = archives::reserve(cell.every(), "runs/1/first.parquet").await?;
     Ok((keys, file))

@@ -1,0 +1,126 @@
+//! What goes wrong for one run, one file or one server, and what that leaves alone.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use semel_api::Code;
+use semel_engine::RunArchive;
+use semel_model::{ClaimId, RunId};
+use semel_store::archives;
+
+use super::refusing::Refusing;
+use super::stage::{Stage, left};
+use crate::world::{refused, soon};
+
+fn refusing(
+    stage: &Stage,
+    key: Option<RunId>,
+    object: Option<&str>,
+) -> Result<Arc<dyn RunArchive>> {
+    let inner = stage.world.engine.options().archive.clone();
+    Ok(Arc::new(Refusing {
+        inner: inner.context("an archive")?,
+        key: key.map(|run| ClaimId::from_uuid(*run.as_uuid())),
+        object: object.map(str::to_owned),
+    }))
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_be_written_holds_up_no_other() -> Result<()> {
+    let stage = Stage::start().await?;
+    let bad = stage.play_short("o-1", false).await?;
+    let mut others = Vec::new();
+    for key in ["o-2", "o-3", "o-4"] {
+        others.push(stage.play_short(key, false).await?);
+    }
+    stage.days_later(91).await?;
+    let archive = refusing(&stage, Some(bad), None)?;
+
+    let engine = stage
+        .serve_with(|options| options.archive = Some(archive))
+        .await?;
+    let archived = &engine.metrics().runs_archived;
+    soon(async || Ok((archived.get() >= 3).then_some(()))).await?;
+
+    for run in others {
+        assert_eq!(left(&stage, run).await?, 0);
+    }
+    assert!(left(&stage, bad).await? > 0, "it stays");
+    soon(async || Ok((engine.metrics().archive_failures.get() > 0).then_some(()))).await?;
+    engine.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_removed_holds_up_no_other() -> Result<()> {
+    let stage = Stage::start().await?;
+    let every = stage.world.engine.cell().every();
+    for object in ["runs/held.parquet", "runs/free.parquet"] {
+        let file = archives::reserve(every, object).await?;
+        archives::discard(every, &file).await?;
+    }
+    let archive = refusing(&stage, None, Some("runs/held.parquet"))?;
+    stage.days_later(1).await?;
+
+    let engine = stage
+        .serve_with(|options| options.archive = Some(archive))
+        .await?;
+
+    let database = stage.world.database.connect().await?;
+    soon(async || {
+        let rows = database.query("SELECT object FROM archives", &[]).await?;
+        let objects: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        Ok((objects == ["runs/held.parquet"]).then_some(()))
+    })
+    .await?;
+    engine.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_without_an_archive_deletes_nothing_where_others_have_one() -> Result<()> {
+    let stage = Stage::start().await?;
+    stage.play_short("o-1", false).await?;
+    stage.days_later(91).await?;
+    stage.archive(1).await?;
+    let run = stage.play_short("o-2", false).await?;
+    stage.days_later(91).await?;
+
+    let without = stage.serve_with(|options| options.archive = None).await?;
+    let passes = &without.metrics().runs_deleted;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let deleted = passes.get();
+    without.shutdown().await;
+    let is_left = left(&stage, run).await? > 0;
+    let ended = stage
+        .serve_with(|options| {
+            options.archive = None;
+            options.archive_ended = true;
+        })
+        .await?;
+
+    ensure!(is_left && deleted == 0, "{deleted} were deleted");
+    // Where the operator says that archiving has ended, they are.
+    soon(async || Ok((left(&stage, run).await? == 0).then_some(()))).await?;
+    ended.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_says_something_else_than_was_written_is_not_believed() -> Result<()> {
+    let stage = Stage::start().await?;
+    let run = stage.play_short("o-1", false).await?;
+    stage.days_later(91).await?;
+    stage.archive(1).await?;
+    let client = stage.client().await?;
+    let before = client.get_run(run).await;
+    let database = stage.world.database.connect().await?;
+    let other = "UPDATE archived_runs SET sha256 = sha256('another text')";
+    database.batch_execute(other).await?;
+
+    let after = client.get_run(run).await;
+
+    assert!(before.is_ok());
+    assert_eq!(refused(after)?, Code::ArchiveUnavailable);
+    Ok(())
+}
