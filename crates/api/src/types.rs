@@ -110,7 +110,10 @@ pub use subscription::{
     DeletedSubscription, Delivery, DeliveryFilter, DeliveryState, KeptSubscription,
     PutSubscription, RetriedDelivery, Subscription,
 };
-pub use tally::{Overview, Tallies, TallyCount, TallyFilter, WaitingCount};
+pub use tally::{
+    HourCount, HourFilter, HourTallies, NamespaceHealth, Overview, Tallies, TallyCount,
+    TallyFilter, WaitingCount,
+};
 pub use task::{
     AnsweredTask, ClaimTasks, ClaimedTask, ClaimedTasks, CompleteTask, FailTask, RenewTask,
     RenewedTask, Task, TaskFilter,

@@ -1,35 +1,37 @@
 //! The console: pages for people.
 //!
-//! - `session` signs in and out, `oidc` through an identity provider; `look` is light or dark; `visit` is who asks for what,
+//! - `sign_in` signs in and out, `oidc` through an identity provider; `look` is light or dark; `visit` is who asks for what,
 //!   and checks forms.
 //! - `api` asks the API's own routes, so that a page shows and does what a program would.
 //! - `markup`, `words` and `timeline` say what is shown, `shell` what surrounds it.
-//! - `acts` are the forms, and `live` says when a page has changed; every other module is a page.
+//! - `forms` are the acts that pages offer, and `live` says when a page has changed; every other module is a page.
 //!
 //! Pages are plain documents: they can be read, and every act can be done, without script. The address
 //! is the whole state of a page, and `GET` changes nothing.
 
-mod acts;
 mod api;
 mod approvals;
 mod assets;
 mod audit;
+mod chart;
 mod connections;
 mod doubts;
 mod duplicates;
 mod effect;
 mod effects;
+mod empty;
 mod events;
 mod flow;
 mod flows;
+mod forms;
 mod graph;
 mod jobs;
 mod key;
-mod lines;
 mod live;
 mod look;
 mod markup;
 mod members;
+mod named_runs;
 mod oidc;
 mod overview;
 mod records;
@@ -41,16 +43,20 @@ mod runs;
 mod schedules;
 mod searches;
 mod servers;
-mod session;
 mod settings;
 mod shell;
+mod sign_in;
 mod subscriptions;
 mod tasks;
+mod text_diff;
 mod timeline;
 mod tokens;
 mod visit;
 mod waits;
 mod words;
+
+// The page of a run calls the forms by their old name.
+use forms as acts;
 
 pub(crate) use api::LocalApi;
 pub(crate) use graph::{Graph, StepCounts};
@@ -101,9 +107,9 @@ pub(crate) fn routes() -> Routes {
     let logout = Access::Open("the identity provider signs the token that it brings");
     let asset = Access::Open("a part of the program, the same for everybody");
     Routes::default()
-        .get("/console", Access::Console, session::enter)
-        .get("/console/sign-in", open, session::page)
-        .post("/console/sign-in", open, session::submit)
+        .get("/console", Access::Console, sign_in::enter)
+        .get("/console/sign-in", open, sign_in::page)
+        .post("/console/sign-in", open, sign_in::submit)
         .get("/console/sign-in/oidc", open, oidc::start)
         .get("/console/sign-in/oidc/callback", provider, oidc::finish)
         .post("/console/sign-in/oidc/logout", logout, oidc::log_out)
@@ -256,13 +262,13 @@ fn acting() -> Routes {
     let held = "/console/{namespace}/runs/{run}/duplicates/{duplicate}";
     let form = Access::Console;
     Routes::default()
-        .post("/console/{namespace}/sign-out", form, session::leave)
+        .post("/console/{namespace}/sign-out", form, sign_in::leave)
         .post(
             "/console/{namespace}/sign-out-everywhere",
             form,
-            session::leave_everywhere,
+            sign_in::leave_everywhere,
         )
-        .post("/console/{namespace}/look", form, session::set_look)
+        .post("/console/{namespace}/look", form, sign_in::set_look)
         .post("/console/{namespace}/searches", form, searches::save)
         .post(
             "/console/{namespace}/searches/forget",

@@ -2,9 +2,12 @@
 
 use axum::extract::State;
 use semel_api::Code;
-use semel_api::types::{Overview, Tallies, TallyCount, TallyFilter, WaitingCount};
+use semel_api::types::{
+    HourCount, HourFilter, HourTallies, NamespaceHealth, Overview, Tallies, TallyCount,
+    TallyFilter, WaitingCount,
+};
 use semel_store::overview::{self, WAITING_MAX, WaitingView};
-use semel_store::tallies::{self, TallySum};
+use semel_store::tallies::{self, HourSum, TallySum};
 
 use crate::answer::{self, Answered};
 use crate::app::App;
@@ -17,6 +20,10 @@ const LAST_SECS: u64 = 86_400;
 
 /// The longest time that is summed: what is older is gone.
 const LAST_SECS_MAX: u64 = 90 * 86_400;
+
+/// How many hours are summed one by one, unless another number is asked for, and the most.
+const HOURS: u16 = 24;
+const HOURS_MAX: u16 = 168;
 
 /// `GET /v1/tallies`.
 pub(crate) async fn sum(
@@ -49,9 +56,30 @@ pub(crate) async fn sum(
     })
 }
 
+/// `GET /v1/tallies/hours`.
+pub(crate) async fn by_hour(
+    State(app): State<App>,
+    caller: Caller,
+    Params(asked): Params<HourFilter>,
+) -> Answered {
+    let hours = asked.hours.unwrap_or(HOURS).min(HOURS_MAX);
+    let flow = asked.flow.as_ref().map(|flow| flow.as_str());
+    let (home, id) = (app.cell().home(), caller.namespace_id);
+    let (since, found) = tallies::sum_by_hour(home, id, hours, flow).await?;
+    let view = |it: HourSum| HourCount {
+        hour: it.hour,
+        what: it.what,
+        count: it.count,
+    };
+    answer::ok(&HourTallies {
+        since,
+        items: found.into_iter().map(view).collect(),
+    })
+}
+
 /// `GET /v1/overview`.
 pub(crate) async fn waiting(State(app): State<App>, caller: Caller) -> Answered {
-    let found = overview::list_waiting(app.cell().every(), caller.namespace_id).await?;
+    let (found, health) = overview::list_waiting(app.cell().every(), caller.namespace_id).await?;
     let view = |it: WaitingView| WaitingCount {
         what: it.what,
         count: it.count.min(WAITING_MAX),
@@ -61,5 +89,14 @@ pub(crate) async fn waiting(State(app): State<App>, caller: Caller) -> Answered 
     let some = found.into_iter().filter(|it| it.count > 0);
     answer::ok(&Overview {
         waiting: some.map(view).collect(),
+        health: NamespaceHealth {
+            servers: health.servers,
+            due: health.due.min(WAITING_MAX),
+            has_more_due: health.due > WAITING_MAX,
+            due_since: health.due_since,
+            refused: health.refused.min(WAITING_MAX),
+            has_more_refused: health.refused > WAITING_MAX,
+            refused_at: health.refused_at,
+        },
     })
 }

@@ -1,4 +1,4 @@
-//! What waits for a person in a namespace, of every kind, in one statement.
+//! What waits for a person in a namespace, of every kind, and whether it is served: in one statement.
 
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -33,7 +33,19 @@ const WAITING: &str = "
              ORDER BY minute, subject LIMIT $2) AS d
      UNION ALL
     SELECT 'pause', count(*), min(paused_at)
-      FROM (SELECT paused_at FROM pauses WHERE namespace_id = $1 AND resumed_at IS NULL LIMIT $2) AS p";
+      FROM (SELECT paused_at FROM pauses WHERE namespace_id = $1 AND resumed_at IS NULL LIMIT $2) AS p
+     UNION ALL
+    SELECT 'servers', count(*), max(started_at)
+      FROM sessions WHERE lost_at IS NULL AND expires_at > (SELECT moment())
+     UNION ALL
+    SELECT 'due', count(*), min(due_at)
+      FROM (SELECT due_at FROM queue
+             WHERE holder IS NULL AND namespace_id = $1 AND due_at <= (SELECT moment())
+             ORDER BY due_at LIMIT $2) AS q
+     UNION ALL
+    SELECT 'refused', count(*), max(at)
+      FROM (SELECT at FROM refused_deliveries WHERE namespace_id = $1 ORDER BY id DESC LIMIT $2) AS r
+     WHERE at > (SELECT moment()) - interval '24 hours'";
 
 pub(crate) const STATEMENTS: &[&str] = &[WAITING];
 
@@ -48,11 +60,27 @@ pub struct WaitingView {
     pub since: Option<Timestamp>,
 }
 
-/// What waits in a namespace, of every kind.
+/// Whether a namespace is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceHealth {
+    /// How many servers have a lease that holds, of the whole installation.
+    pub servers: i64,
+    /// How many runs are due and wait for a server; one more than [`WAITING_MAX`] where there are more.
+    pub due: i64,
+    /// Since when the first of them has been due.
+    pub due_since: Option<Timestamp>,
+    /// How many deliveries were refused in the last 24 hours; one more than [`WAITING_MAX`] where there
+    /// are more.
+    pub refused: i64,
+    /// When the latest of them was.
+    pub refused_at: Option<Timestamp>,
+}
+
+/// What waits in a namespace, of every kind, and whether it is served.
 pub async fn list_waiting(
     cell: EveryCell<'_>,
     namespace_id: i32,
-) -> Result<Vec<WaitingView>, ReadError> {
+) -> Result<(Vec<WaitingView>, NamespaceHealth), ReadError> {
     let client = cell.reader().await?;
     let statement = client.prepare_cached(WAITING).await?;
     let limit = WAITING_MAX + 1;
@@ -62,5 +90,14 @@ pub async fn list_waiting(
         count: row.get(1),
         since: row.get(2),
     };
-    Ok(rows.iter().map(read).collect())
+    let (mut waiting, mut health) = (Vec::new(), NamespaceHealth::default());
+    for row in rows.iter().map(read) {
+        match row.what.as_str() {
+            "servers" => health.servers = row.count,
+            "due" => (health.due, health.due_since) = (row.count, row.since),
+            "refused" => (health.refused, health.refused_at) = (row.count, row.since),
+            _ => waiting.push(row),
+        }
+    }
+    Ok((waiting, health))
 }

@@ -62,6 +62,30 @@ const SUM_OF_STEPS: &str = "
                           GROUP BY step, what) AS t ON true
      ORDER BY t.step, t.what";
 
+/// Everything by hour, of all flows together: an hour has few rows whatever the number of flows.
+macro_rules! by_hour {
+    ($condition:literal) => {
+        concat!(
+            "
+    SELECT s.since, t.minute, t.what::text, t.count
+      FROM (SELECT date_trunc('hour', moment() - make_interval(hours => $2), 'UTC') AS since) AS s
+      LEFT JOIN LATERAL (SELECT minute, what, sum(count)::int8 AS count
+                           FROM tallies
+                          WHERE namespace_id = $1 AND is_hour AND minute >= s.since AND step = ''",
+            $condition,
+            "
+                          GROUP BY minute, what) AS t ON true
+     ORDER BY t.minute, t.what"
+        )
+    };
+}
+
+const BY_HOUR: &str = by_hour!("");
+const BY_HOUR_OF_FLOW: &str = by_hour!(
+    "
+                            AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $3)"
+);
+
 const FORGET: &str = "
     DELETE FROM tallies
      WHERE (namespace_id, is_hour, minute, flow_id, step, what) IN
@@ -69,7 +93,15 @@ const FORGET: &str = "
              WHERE is_hour = $1 AND minute < (SELECT moment()) - make_interval(hours => $2)
              ORDER BY minute LIMIT $3 FOR UPDATE SKIP LOCKED)";
 
-pub(crate) const STATEMENTS: &[&str] = &[ADD, SUM, SUM_OF_FLOW, SUM_OF_STEPS, FORGET];
+pub(crate) const STATEMENTS: &[&str] = &[
+    ADD,
+    SUM,
+    SUM_OF_FLOW,
+    SUM_OF_STEPS,
+    BY_HOUR,
+    BY_HOUR_OF_FLOW,
+    FORGET,
+];
 
 /// For how long there are minutes, and for how long hours, in hours.
 const MINUTES_KEPT_HOURS: i32 = 48;
@@ -158,6 +190,17 @@ pub struct TallySum {
     pub count: i64,
 }
 
+/// The sum of something in one hour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HourSum {
+    /// When the hour began.
+    pub hour: Timestamp,
+    /// What, as a word.
+    pub what: String,
+    /// How much.
+    pub count: i64,
+}
+
 /// Adds what a server counted.
 pub async fn add(cell: HomeCell<'_>, rows: &[TallyRow]) -> Result<(), ReadError> {
     let namespaces: Vec<i32> = rows.iter().map(|row| row.namespace_id).collect();
@@ -219,6 +262,36 @@ pub async fn sum_of_steps(
         Some(TallySum {
             flow: flow.to_owned(),
             step: Some(row.get::<_, Option<String>>(1)?),
+            what: row.get(2),
+            count: row.get(3),
+        })
+    };
+    Ok((since, rows.iter().filter_map(read).collect()))
+}
+
+/// Sums what happened in each of the last so many hours and in the one that is not over, of a flow where
+/// one is named. Also returns the first of these hours.
+pub async fn sum_by_hour(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    hours: u16,
+    flow: Option<&str>,
+) -> Result<(Timestamp, Vec<HourSum>), ReadError> {
+    let client = cell.reader().await?;
+    let back = i32::from(hours);
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &back];
+    let text = match &flow {
+        Some(flow) => {
+            values.push(flow);
+            BY_HOUR_OF_FLOW
+        }
+        None => BY_HOUR,
+    };
+    let rows = client.query(text, &values).await?;
+    let since = rows.first().map_or(Timestamp::UNIX_EPOCH, |row| row.get(0));
+    let read = |row: &Row| {
+        Some(HourSum {
+            hour: row.get::<_, Option<Timestamp>>(1)?,
             what: row.get(2),
             count: row.get(3),
         })

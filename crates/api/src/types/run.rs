@@ -228,6 +228,9 @@ pub struct RunFilter {
     /// Only those with an effect that the destination knows by this identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
+    /// Only these runs, by their identities with commas between, 500 at most, in this order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<String>,
     /// The most runs of one page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u16>,

@@ -50,11 +50,67 @@ pub struct TallyCount {
     pub count: i64,
 }
 
+/// Of what to sum the counts by hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HourFilter {
+    /// Only of this flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::FlowName>)]
+    pub flow: Option<FlowName>,
+    /// Of how many whole hours beside the one that is not over: 24 by default, 168 at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hours: Option<u16>,
+}
+
+/// How much of what happened, by hour. The figures are approximate, as those of the tallies are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HourTallies {
+    /// The first hour that is counted.
+    pub since: Timestamp,
+    /// By hour and by what happened, the earliest first. What did not happen is left out.
+    pub items: Vec<HourCount>,
+}
+
+/// How much of one thing happened in one hour.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HourCount {
+    /// When the hour began.
+    pub hour: Timestamp,
+    /// What happened, by the words of the tallies.
+    pub what: String,
+    /// How much.
+    pub count: i64,
+}
+
 /// What waits for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Overview {
     /// Of every kind that something waits of.
     pub waiting: Vec<WaitingCount>,
+    /// Whether the namespace is served.
+    pub health: NamespaceHealth,
+}
+
+/// Whether a namespace is served.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NamespaceHealth {
+    /// How many servers have a lease that holds, of the whole installation.
+    pub servers: i64,
+    /// How many runs are due and wait for a server, 50 at most.
+    pub due: i64,
+    /// Whether there are more.
+    pub has_more_due: bool,
+    /// Since when the first of them has been due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_since: Option<Timestamp>,
+    /// How many deliveries were refused in the last 24 hours, 50 at most.
+    pub refused: i64,
+    /// Whether there are more.
+    pub has_more_refused: bool,
+    /// When the latest of them was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_at: Option<Timestamp>,
 }
 
 /// How much of one kind waits.

@@ -7,11 +7,11 @@ use semel_api::types::{Approval, Decide, DecidedApproval, Page as Found};
 use semel_model::Right;
 use semel_model::approval::{ApprovalDecision, Digest};
 
-use super::acts::{self, Button, Offer};
+use super::forms::{self, Button, Offer};
 use super::markup::{self, Markup, Whole};
 use super::shell::{Page, Shell, Trouble, keep, next_page, show, show_as, status_of};
 use super::visit::{Form, Visit};
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 
@@ -43,7 +43,11 @@ pub(super) async fn page(visit: Visit) -> Answered {
     };
     let next = next_page("The next page", &here, &filter, found.next.as_deref());
     let body = match found.items.is_empty() {
-        true => Markup::text("Nobody is asked for anything. A step of the kind approval asks people, and its run waits for their decision.").within("p", "empty"),
+        true => empty::teach(
+            "Nobody is asked for anything. A step of the kind approval asks people, and its run waits for their decision.",
+            "semel approval list --all",
+            "docs/approvals.md",
+        ),
         false => table(&visit, "Approvals", &found.items),
     };
     show(&Page {
@@ -139,7 +143,7 @@ async fn show_approval(
     let command = format!("semel approval show {}", approval.approval);
     let title = format!("{} · {}", approval.flow, approval.step);
     let whole = visit.whole();
-    let mut body = vec![acts::section(
+    let mut body = vec![forms::section(
         "shown",
         "What is decided about",
         &shown(&approval, &whole),
@@ -148,7 +152,7 @@ async fn show_approval(
         Some(decision) => body.push(said(visit, decision)),
         None if approval.ended_at.is_none() => {
             let form = decide_form(visit, &approval, comment)?;
-            body.push(acts::section(
+            body.push(forms::section(
                 "decide",
                 "Your decision",
                 &form.within("div", "box"),
@@ -234,17 +238,17 @@ fn facts(visit: &Visit, approval: &Approval) -> Markup {
             ),
         ),
     ]);
-    acts::section("about", "About this approval", &facts)
+    forms::section("about", "About this approval", &facts)
 }
 
 fn decide_form(visit: &Visit, approval: &Approval, comment: &str) -> Result<Markup, ApiError> {
-    acts::form(
+    forms::form(
         visit,
         Offer {
             action: visit.page(&format!("/approvals/{}/decide", approval.approval)),
             right: Right::Approve,
             fields: vec![
-                acts::carried(
+                forms::carried(
                     "digest",
                     approval
                         .digest
@@ -252,7 +256,7 @@ fn decide_form(visit: &Visit, approval: &Approval, comment: &str) -> Result<Mark
                         .map_or("", |digest| digest.as_str()),
                 ),
                 // Of several lines: Enter in a single line would press the first button.
-                acts::lines(
+                forms::lines(
                     "comment",
                     "Comment (optional)",
                     comment,

@@ -9,7 +9,7 @@ pub(super) use export::export;
 use semel_api::types::{AuditRecord, Page as Found};
 use semel_model::Right;
 
-use super::acts::{self, ask_page, folded};
+use super::forms::{self, ask_page, folded};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, keep, next_page, show, show_list};
 use super::visit::Visit;
@@ -123,21 +123,21 @@ fn form(visit: &Visit, filter: &[(&str, &str)]) -> Markup {
         found.map_or("", |(_, value)| *value)
     };
     let fields = vec![
-        acts::line("actor", "Who", value("actor"), "Such as token:ci."),
-        acts::line("action", "What", value("action"), "Such as flow.promote."),
-        acts::line(
+        forms::line("actor", "Who", value("actor"), "Such as token:ci."),
+        forms::line("action", "What", value("action"), "Such as flow.promote."),
+        forms::line(
             "subject",
             "Of what",
             value("subject"),
             "Such as eff_…, or the name of a flow.",
         ),
-        acts::line(
+        forms::line(
             "since",
             "At this time or later",
             value("since"),
             "Such as 2026-11-17T08:00:00Z.",
         ),
-        acts::line("until", "Before this time", value("until"), ""),
+        forms::line("until", "Before this time", value("until"), ""),
     ];
     let to = (visit.page("/audit"), Right::Audit);
     let is_filtered = filter.iter().any(|(_, value)| !value.is_empty());

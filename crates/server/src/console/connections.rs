@@ -9,12 +9,12 @@ use semel_model::Right;
 use semel_model::connection::{ConnectionLimits, Target};
 use serde_json::json;
 
-use super::acts::{self, folded, offer, section};
 use super::flow::read_rate;
+use super::forms::{self, folded, offer, section};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, show_as, show_list, status_of};
 use super::visit::{Form, Visit};
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 
@@ -43,7 +43,11 @@ pub(super) async fn page(visit: Visit) -> Answered {
         "Changed",
     ];
     let body = match rows.is_empty() {
-        true => Markup::text("There is no connection yet. `semel connection create NAME` makes one; `semel connection presets` lists known destinations.").within("p", "empty"),
+        true => empty::teach(
+            "There is no connection yet. A connection says where requests go and how they prove who sends them.",
+            "semel connection presets",
+            "docs/connections.md",
+        ),
         false => markup::table("Connections", &columns, &rows),
     };
     let secrets = Markup::text("Secrets").link(&visit.page("/secrets"));
@@ -265,20 +269,20 @@ fn offers(visit: &Visit, found: &Connection, reason: &str) -> Result<Markup, Api
     let mut offers = vec![folded("Test", false, &test)];
     let change = match &found.paused {
         None => {
-            let fields = vec![acts::reason("pause", reason)];
+            let fields = vec![forms::reason("pause", reason)];
             let label = ("Pause this connection", "danger");
             let form = offer(visit, (act("pause"), Right::Operate), fields, label)?;
             folded("Pause", !reason.is_empty(), &form)
         }
         Some(_) => {
             let label = "How many runs continue in a second (optional)";
-            let rate = acts::line(
+            let rate = forms::line(
                 "per_second",
                 label,
                 "",
                 "All at once, where nothing is said.",
             );
-            let fields = vec![rate, acts::reason("resume", reason)];
+            let fields = vec![rate, forms::reason("resume", reason)];
             let label = ("Resume this connection", "");
             let form = offer(visit, (act("resume"), Right::Operate), fields, label)?;
             folded("Resume", !reason.is_empty(), &form)
@@ -322,9 +326,11 @@ pub(super) async fn secrets(visit: Visit) -> Answered {
         "Used by",
     ];
     let body = match rows.is_empty() {
-        true => {
-            Markup::text("No secret is set. `semel secret set NAME` sets one.").within("p", "empty")
-        }
+        true => empty::teach(
+            "No secret is set. Connections and signed hooks read secrets by name; no page shows a value.",
+            "semel secret set NAME",
+            "docs/connections.md",
+        ),
         false => markup::table("Secrets", &columns, &rows),
     };
     let shell = Shell::new(&visit, "/connections", "Secrets", json, "semel secret list");

@@ -5,12 +5,12 @@ pub(super) mod group;
 
 use semel_api::types::{Effect, Page as Found};
 
-use super::acts::section;
 use super::effects;
+use super::forms::section;
 use super::markup::{self, Markup, Whole, assembled};
 use super::shell::{Page, Shell, keep, next_page, show};
 use super::visit::Visit;
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 use crate::live::Topic;
 use group::Group;
@@ -55,7 +55,11 @@ pub(super) async fn page(visit: Visit) -> Answered {
     };
     let body = match found.items.is_empty() {
         true if !snoozed.items.is_empty() => Markup::default(),
-        true => Markup::text("An effect is in doubt where its answer was lost and nothing tells whether it happened. Its run stops until an operator has looked.").within("p", "empty"),
+        true => empty::teach(
+            "An effect is in doubt where its answer was lost and nothing tells whether it happened. Its run stops until an operator has looked.",
+            "semel doubt list",
+            "docs/misbehaving-destinations.md",
+        ),
         false => groups(&visit, found.items),
     };
     let later = put_off(&visit, &snoozed);

@@ -8,11 +8,11 @@ use semel_api::Code;
 use semel_api::types::{AcceptAsNew, DecidedHeld, Duplicate, HeldReason, Page as Found, RunDetail};
 use semel_model::Right;
 
-use super::acts::{self, Button, Offer, section};
+use super::forms::{self, Button, Offer, section};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, keep, next_page, show, show_as, status_of};
 use super::visit::{Form, Visit};
-use super::{run, words};
+use super::{empty, run, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 use differences::differences;
@@ -49,7 +49,11 @@ pub(super) async fn page(visit: Visit) -> Answered {
     };
     let next = next_page("The next page", &here, &filter, found.next.as_deref());
     let body = match found.items.is_empty() {
-        true => Markup::text("No repeat was stopped. Send a delivery twice under one key: the second gets the first answer, and stands here.").within("p", "empty"),
+        true => empty::teach(
+            "No repeat was stopped. Send a delivery twice under one key: the second gets the first answer, and stands here.",
+            "semel run start FLOW --key order-1 --input '{}'",
+            "docs/concepts.md",
+        ),
         false => table(&visit, "Repeats, the latest first", &found.items),
     };
     show(&Page {
@@ -241,7 +245,7 @@ fn offers(
     let known = Offer {
         action: action.to_owned(),
         right: Right::Operate,
-        fields: vec![acts::reason(&format!("known-{number}"), reason)],
+        fields: vec![forms::reason(&format!("known-{number}"), reason)],
         buttons: vec![
             button("It is a repeat", "", "repeat"),
             button("Dismiss it", "danger", "dismiss"),
@@ -252,19 +256,19 @@ fn offers(
         action: action.to_owned(),
         right: Right::Override,
         fields: vec![
-            acts::line_of(
+            forms::line_of(
                 (&format!("new-key-{number}"), "new_key"),
                 "Key of the new run",
                 "",
                 help,
             ),
-            acts::reason(&format!("new-{number}"), reason),
+            forms::reason(&format!("new-{number}"), reason),
         ],
         buttons: vec![button("Start a run of its own", "", "new")],
     };
     Ok(Markup::join([
-        acts::folded("A repeat, or nothing", true, &acts::form(visit, known)?),
-        acts::folded("Something new", false, &acts::form(visit, new)?),
+        forms::folded("A repeat, or nothing", true, &forms::form(visit, known)?),
+        forms::folded("Something new", false, &forms::form(visit, new)?),
     ])
     .within("div", "acts"))
 }

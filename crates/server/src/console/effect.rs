@@ -15,8 +15,8 @@ use semel_model::Right;
 use semel_model::effect::EffectState;
 use semel_store::flows;
 
-use super::acts::{self, Button, Offer};
 use super::effects::{acts_table, facts, sent_markup};
+use super::forms::{self, Button, Offer};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, show_as, status_of};
 use super::visit::{Form, Visit};
@@ -41,6 +41,10 @@ struct Typed {
     reason: String,
     /// The attempt that was looked at.
     attempt: String,
+    /// Who looks into it, where that was typed.
+    assignee: Option<String>,
+    /// What was noted, where that was typed.
+    note: Option<String>,
 }
 
 /// `POST /console/{namespace}/effects/{effect}/settle`.
@@ -51,6 +55,7 @@ pub(super) async fn settle(State(app): State<App>, visit: Visit, form: Form) -> 
         result: form.get("result").to_owned(),
         reason: form.get("reason").to_owned(),
         attempt: form.get("attempt").to_owned(),
+        ..Typed::default()
     };
     let settled = match read(&typed, &typed.attempt) {
         Ok(settle) => {
@@ -119,21 +124,21 @@ async fn show_effect(
     let mut body = vec![facts(visit, &effect)];
     body.extend(effect.sent.as_ref().map(|sent| {
         let whole = visit.whole();
-        acts::section("sent", "What was sent", &sent_markup(sent, &whole))
+        forms::section("sent", "What was sent", &sent_markup(sent, &whole))
     }));
     if effect.state == EffectState::InDoubt {
         let reads = reads(app, visit, &effect).await;
         let form = settle_form(visit, &effect, &reads, typed)?;
-        body.push(acts::section(
+        body.push(forms::section(
             "settle",
             "Settle the doubt",
             &form.within("div", "box"),
         ));
-        body.push(attend::section(visit, &effect)?);
+        body.push(attend::section(visit, &effect, typed)?);
     }
     if !effect.acts.is_empty() {
         let table = acts_table(visit, &effect.acts);
-        body.push(acts::section("audit", "What operators did", &table));
+        body.push(forms::section("audit", "What operators did", &table));
     }
     let command = format!("semel effect show {}", effect.id);
     let source = effect.source.as_ref();
@@ -199,8 +204,8 @@ fn settle_form(
     let same = typed.attempt.is_empty() || typed.attempt == attempt;
     let found = if same { typed.verdict.as_str() } else { "" };
     let mut fields = vec![
-        acts::carried("attempt", &attempt),
-        acts::choice(
+        forms::carried("attempt", &attempt),
+        forms::choice(
             "verdict",
             "What did you find at the destination?",
             found,
@@ -226,7 +231,7 @@ fn settle_form(
         Some(reads) => {
             if !reads.external_id.is_empty() {
                 let help = format!("If it happened. Read by: {}.", named(&reads.external_id));
-                fields.push(acts::line(
+                fields.push(forms::line(
                     "external_id",
                     "External id",
                     &typed.external_id,
@@ -238,7 +243,7 @@ fn settle_form(
                     "If it happened: what the step would have returned. Read by: {}.",
                     named(&reads.result)
                 );
-                fields.push(acts::lines(
+                fields.push(forms::lines(
                     "result",
                     "Result, as JSON",
                     &typed.result,
@@ -247,7 +252,7 @@ fn settle_form(
             }
             if reads.external_id.is_empty() {
                 let help = "If it happened and you know it; no later step reads it.";
-                fields.push(acts::line(
+                fields.push(forms::line(
                     "external_id",
                     "External id (optional)",
                     &typed.external_id,
@@ -256,13 +261,13 @@ fn settle_form(
             }
         }
         None => {
-            fields.push(acts::line(
+            fields.push(forms::line(
                 "external_id",
                 "External id",
                 &typed.external_id,
                 "If it happened.",
             ));
-            fields.push(acts::lines(
+            fields.push(forms::lines(
                 "result",
                 "Result, as JSON",
                 &typed.result,
@@ -270,8 +275,8 @@ fn settle_form(
             ));
         }
     }
-    fields.push(acts::reason("settle", &typed.reason));
-    acts::form(
+    fields.push(forms::reason("settle", &typed.reason));
+    forms::form(
         visit,
         Offer {
             action: visit.page(&format!("/effects/{}/settle", effect.id)),

@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use semel_api::types::{Act, Attended, Effect, Page as Found, Sent};
 
 use super::markup::{self, Markup, Whole};
+use super::named_runs::NamedRuns;
 use super::shell::{Page, Shell, keep, next_page, show};
 use super::visit::Visit;
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 
 /// How many effects a page has.
@@ -56,8 +57,14 @@ pub(super) async fn page(visit: Visit) -> Answered {
     };
     let mut body = vec![presets];
     body.push(match found.items.is_empty() {
-        true => Markup::text("There is no such effect. The ledger has one entry for each change that a run makes to the outside world.").within("p", "empty"),
-        false => table(&visit, "Effects, the newest first", &found.items),
+        true => nothing(state, external, found.next.is_some()),
+        false => {
+            let named =
+                NamedRuns::of(&visit, found.items.iter().map(|it| it.run).collect()).await?;
+            let by_key = |effect: &Effect| named.link(&visit, effect.run);
+            let caption = "Effects, the newest first";
+            table_by(&visit, caption, &found.items, ("Key of the run", &by_key))
+        }
     });
     let filter = [("state", state), ("external_id", external)];
     let here = visit.page("/effects");
@@ -78,38 +85,63 @@ pub(super) async fn page(visit: Visit) -> Answered {
     })
 }
 
-/// Effects as a table.
+/// What a list without an effect says.
+fn nothing(state: &str, external: &str, has_next: bool) -> Markup {
+    match (has_next, state.is_empty() && external.is_empty()) {
+        (true, _) => empty::nothing(
+            "Among the newest effects there is none of this kind. Older ones may have some.",
+        ),
+        (false, true) => empty::teach(
+            "There is no effect yet. The ledger has one entry for each change that a run makes to the outside world.",
+            "semel run start FLOW --key order-1 --input '{\"order\": \"order-1\"}'",
+            "docs/concepts.md",
+        ),
+        (false, false) => empty::nothing("There is no such effect."),
+    }
+}
+
+/// The effects of one run as a table.
 pub(super) fn table(visit: &Visit, caption: &str, effects: &[Effect]) -> Markup {
-    let page = |effect: &Effect| Some(visit.page(&format!("/effects/{}", effect.id)));
-    table_with(visit, caption, effects, page)
+    effects_table(visit, caption, effects, None, true)
 }
 
-/// Effects of an archived run, which have no pages of their own.
+/// The effects of an archived run as a table: they have no pages of their own.
 pub(super) fn archived_table(visit: &Visit, caption: &str, effects: &[Effect]) -> Markup {
-    table_with(visit, caption, effects, |_| None)
+    effects_table(visit, caption, effects, None, false)
 }
 
-fn table_with(
+/// Effects of several runs as a table, with how each run is named.
+pub(super) fn table_by(
     visit: &Visit,
     caption: &str,
     effects: &[Effect],
-    page: impl Fn(&Effect) -> Option<String>,
+    named: (&'static str, &dyn Fn(&Effect) -> Markup),
+) -> Markup {
+    effects_table(visit, caption, effects, Some(named), true)
+}
+
+fn effects_table(
+    visit: &Visit,
+    caption: &str,
+    effects: &[Effect],
+    named: Option<(&'static str, &dyn Fn(&Effect) -> Markup)>,
+    with_links: bool,
 ) -> Markup {
     let row = |effect: &Effect| {
-        let run = effect.run.to_string();
         let step = markup::code(&effect.step);
-        vec![
+        let mut row = vec![
             markup::effect_state(effect.state),
-            match page(effect) {
-                Some(page) => step.link(&page),
-                None => step,
+            match with_links {
+                true => step.link(&visit.page(&format!("/effects/{}", effect.id))),
+                false => step,
             },
             Markup::text(&format!("{}, {}", effect.kind, effect.guard)),
             markup::code(effect.external_id.as_deref().unwrap_or_default()),
             Markup::text(&effect.attempt.to_string()),
             visit.time(effect.intended_at),
-            markup::code(&run[..12]).link(&visit.page(&format!("/runs/{run}"))),
-        ]
+        ];
+        row.extend(named.map(|(_, name)| name(effect)));
+        row
     };
     let rows: Vec<Vec<Markup>> = effects.iter().map(row).collect();
     let columns = [
@@ -119,8 +151,11 @@ fn table_with(
         "External id",
         "Attempts",
         "Intended",
-        "Run",
     ];
+    let columns: Vec<&'static str> = columns
+        .into_iter()
+        .chain(named.map(|(column, _)| column))
+        .collect();
     markup::table(caption, &columns, &rows)
 }
 

@@ -2,12 +2,13 @@
 
 use semel_api::types::{DeliveryState, EmittedEvent, EventDetail, Page as Found};
 
-use super::acts::section;
+use super::forms::section;
 use super::jobs::run_link;
 use super::markup::{self, Markup};
+use super::named_runs::NamedRuns;
 use super::shell::{Page, Shell, keep, next_page, show, show_list};
 use super::visit::Visit;
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 
 /// How many events a page has.
@@ -26,8 +27,15 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let rows: Vec<Vec<Markup>> = found.items.iter().map(|it| row(&visit, it)).collect();
     let columns = ["Event", "Emitted", "By the flow", "Key", "State"];
     let list = match (rows.is_empty(), &found.next) {
-        (true, None) => Markup::text("No run has emitted an event. A step of the kind emit does; other flows take it with an event trigger, and webhooks by a subscription.").within("p", "empty"),
-        (true, Some(_)) => Markup::text("Among the newest effects there is no event. Older ones may have some.").within("p", "empty"),
+        (true, None) => empty::teach(
+            "No run has emitted an event. A step of the kind emit does; other flows take it with an event trigger, and webhooks by a subscription.",
+            "semel subscription create NAME --help",
+            "docs/events.md",
+        ),
+        (true, Some(_)) => {
+            Markup::text("Among the newest effects there is no event. Older ones may have some.")
+                .within("p", "empty")
+        }
         (false, _) => markup::table("Events, the newest first", &columns, &rows),
     };
     let here = visit.page("/events");
@@ -74,6 +82,8 @@ pub(super) async fn show_one(visit: Visit) -> Answered {
     let event = &found.event;
     let name = event.event.as_deref().unwrap_or(&event.step);
     let source = event.source.as_ref();
+    let started = found.flows.iter().filter_map(|it| it.run).collect();
+    let named = NamedRuns::of(&visit, started).await?;
     let facts = markup::facts(vec![
         ("Event", markup::code(name)),
         ("State", markup::effect_state(event.state)),
@@ -88,7 +98,11 @@ pub(super) async fn show_one(visit: Visit) -> Answered {
     ]);
     let body = [
         facts,
-        section("flows", "Flows that take it", &flows(&visit, &found)),
+        section(
+            "flows",
+            "Flows that take it",
+            &flows(&visit, &found, &named),
+        ),
         section(
             "webhooks",
             "Webhooks that are subscribed",
@@ -115,11 +129,11 @@ pub(super) async fn show_one(visit: Visit) -> Answered {
     })
 }
 
-fn flows(visit: &Visit, found: &EventDetail) -> Markup {
+fn flows(visit: &Visit, found: &EventDetail, named: &NamedRuns) -> Markup {
     let row = |one: &semel_api::types::EventTaker| {
         let page = visit.page(&format!("/flows/{}", words::encoded(&one.flow)));
         let run = match (one.run, one.has_own_key) {
-            (Some(run), _) => run_link(visit, run),
+            (Some(run), _) => named.link(visit, run),
             (None, true) => Markup::fixed("under a key of the flow's own"),
             (None, false) => Markup::fixed("none"),
         };
@@ -128,7 +142,7 @@ fn flows(visit: &Visit, found: &EventDetail) -> Markup {
     let rows: Vec<Vec<Markup>> = found.flows.iter().map(row).collect();
     match rows.is_empty() {
         true => Markup::text("No live release has a trigger for it.").within("p", "empty"),
-        false => markup::table("Flows that take it", &["Flow", "Run"], &rows),
+        false => markup::table("Flows that take it", &["Flow", "Key of the run"], &rows),
     }
 }
 

@@ -13,7 +13,7 @@ use semel_flow::{Examined, Flow, Severity};
 use semel_model::{Right, TriggerKind};
 use serde_json::Value;
 
-use super::acts::{self, folded, offer, section};
+use super::forms::{self, folded, offer, section};
 use super::graph::{Graph, StepCounts};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, show_as, status_of};
@@ -270,8 +270,8 @@ fn offers(
             false => typed.input.clone(),
         };
         let mut fields = vec![
-            acts::carried("trigger", trigger.as_str()),
-            acts::lines(
+            forms::carried("trigger", trigger.as_str()),
+            forms::lines(
                 "input",
                 "Input, as JSON",
                 &input,
@@ -280,7 +280,7 @@ fn offers(
         ];
         if start.key.is_none() {
             let help = "What identifies the intent: a second start under it is the same run. Without one, each form is a run.";
-            fields.push(acts::line("run_key", "Key (optional)", &typed.key, help));
+            fields.push(forms::line("run_key", "Key (optional)", &typed.key, help));
         }
         let form = offer(
             visit,
@@ -292,20 +292,20 @@ fn offers(
     }
     match &found.flow.paused {
         None => {
-            let fields = vec![acts::reason("pause", &typed.reason)];
+            let fields = vec![forms::reason("pause", &typed.reason)];
             let of = (act("pause"), Right::Operate);
             let form = offer(visit, of, fields, ("Pause this flow", "danger"))?;
             offers.push(folded("Pause", typed.verb == "pause", &form));
         }
         Some(_) => {
             let fields = vec![
-                acts::line(
+                forms::line(
                     "per_second",
                     "How many runs continue in a second (optional)",
                     "",
                     "All at once, where nothing is said.",
                 ),
-                acts::reason("resume", &typed.reason),
+                forms::reason("resume", &typed.reason),
             ];
             let of = (act("resume"), Right::Operate);
             let form = offer(visit, of, fields, ("Resume this flow", ""))?;

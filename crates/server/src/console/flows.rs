@@ -5,7 +5,7 @@ use semel_api::types::{Flow, Page as Found};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, show};
 use super::visit::Visit;
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 
 /// `GET /console/{namespace}/flows`.
@@ -35,7 +35,11 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
     let columns = ["State", "Flow", "Live", "Latest", "Rehearsal", "Published"];
     let body = match rows.is_empty() {
-        true => Markup::text("There is no flow yet. `semel init NAME` writes one; `semel flow push`, `publish` and `promote` make it live.").within("p", "empty"),
+        true => empty::teach(
+            "There is no flow yet. The first command writes one; push, publish and promote make it live.",
+            "semel init orders && semel flow push orders.flow.yaml",
+            "docs/language.md",
+        ),
         false => markup::table("Flows", &columns, &rows),
     };
     show(&Page {

@@ -10,11 +10,12 @@ use semel_api::Code;
 use semel_api::types::{AskRunJob, Flow, Page as Found, RunJob, RunJobPlan, RunJobVerb};
 use semel_model::{Right, RunId};
 
-use super::acts::{self, Button, Offer, ask_page, section};
+use super::forms::{self, Button, Offer, ask_page, section};
 use super::markup::{self, Markup};
+use super::named_runs::NamedRuns;
 use super::shell::{Page, Shell, Trouble, keep, next_page, show_as, status_of};
 use super::visit::{Form, Visit};
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 
@@ -63,7 +64,11 @@ async fn show_jobs(visit: &Visit, status: StatusCode, problem: Option<Trouble>) 
     let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
     let columns = ["State", "What", "Done", "Refused", "By", "Why", "Made"];
     let list = match rows.is_empty() {
-        true => Markup::text("Nothing was done to many runs at once yet.").within("p", "empty"),
+        true => empty::teach(
+            "Nothing was done to many runs at once yet. The form above shows which runs it would be, before anything is done.",
+            "semel run resume --flow FLOW --state failed --reason 'the bank is back'",
+            "docs/operations.md",
+        ),
         false => markup::table("Jobs, the newest first", &columns, &rows),
     };
     let flows: Found<Flow> = visit.get("/v1/flows").await?;
@@ -115,21 +120,21 @@ fn fields(flows: &[Flow], visit: &Visit) -> Vec<Markup> {
         .map(|flow| (flow.name.as_str(), flow.name.as_str()));
     let names: Vec<(&str, &str)> = names.collect();
     vec![
-        acts::select(
+        forms::select(
             "verb",
             "What is done to them",
             visit.parameter("verb"),
             VERBS,
         ),
-        acts::select("flow", "Runs of the flow", visit.parameter("flow"), &names),
-        acts::select("state", "In the state", visit.parameter("state"), STATES),
-        acts::line(
+        forms::select("flow", "Runs of the flow", visit.parameter("flow"), &names),
+        forms::select("state", "In the state", visit.parameter("state"), STATES),
+        forms::line(
             "after",
             "Accepted at this time or later (optional)",
             visit.parameter("after"),
             "Such as 2026-11-17T08:00:00Z.",
         ),
-        acts::line(
+        forms::line(
             "before",
             "Accepted before this time (optional)",
             visit.parameter("before"),
@@ -215,10 +220,11 @@ async fn show_plan(
         .iter()
         .map(|it| vec![Markup::text(&it.state), Markup::text(&it.count.to_string())])
         .collect();
+    let named = NamedRuns::of(visit, plan.runs.clone()).await?;
     let runs: Vec<Vec<Markup>> = plan
         .runs
         .iter()
-        .map(|run| vec![run_link(visit, *run)])
+        .map(|run| vec![named.link(visit, *run)])
         .collect();
     let mut body = vec![other(visit)];
     if plan.count > 0 {
@@ -230,7 +236,7 @@ async fn show_plan(
         body.push(section(
             "runs",
             "Some of them",
-            &markup::table("Some of them", &["Run"], &runs),
+            &markup::table("Some of them", &["Key of the run"], &runs),
         ));
         let form = confirm(visit, &plan, (verb, &asked), reason)?;
         body.push(section("confirm", "Confirm", &form.within("div", "box")));
@@ -294,11 +300,15 @@ fn confirm(
     );
     let mut fields = vec![
         Markup::text(&named).within("p", "help"),
-        acts::carried("verb", verb),
-        acts::carried("digest", &plan.digest),
+        forms::carried("verb", verb),
+        forms::carried("digest", &plan.digest),
     ];
-    fields.extend(asked.iter().map(|(name, value)| acts::carried(name, value)));
-    fields.push(acts::reason("job", reason));
+    fields.extend(
+        asked
+            .iter()
+            .map(|(name, value)| forms::carried(name, value)),
+    );
+    fields.push(forms::reason("job", reason));
     let decision = "yes";
     let buttons = vec![Button {
         label,
@@ -311,7 +321,7 @@ fn confirm(
         fields,
         buttons,
     };
-    acts::form(visit, offer)
+    forms::form(visit, offer)
 }
 
 /// `POST /console/{namespace}/jobs`.

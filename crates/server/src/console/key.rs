@@ -6,7 +6,7 @@ use semel_api::types::{Duplicate, Effect, FoundKey, OnceEffect, Run};
 use semel_model::NamedEffectState;
 use semel_model::effect::EffectState;
 
-use super::acts::section;
+use super::forms::section;
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, show};
 use super::visit::Visit;
@@ -37,7 +37,14 @@ pub(super) async fn page(visit: Visit) -> Answered {
 fn body(visit: &Visit, found: &FoundKey) -> Markup {
     let mut parts = Vec::new();
     if !found.effects.is_empty() {
-        let table = effects::table(visit, "Effects under this key", &found.effects);
+        // All have the same key; the flow tells them apart.
+        let by_flow = |effect: &Effect| {
+            let run = found.runs.iter().find(|run| run.id == effect.run);
+            let name = run.map_or("an item", |run| run.flow.as_str());
+            Markup::text(name).link(&visit.page(&format!("/runs/{}", effect.run)))
+        };
+        let caption = "Effects under this key";
+        let table = effects::table_by(visit, caption, &found.effects, ("Run of", &by_flow));
         parts.push(section("effects", "What was done", &table));
     }
     if !found.named_effects.is_empty() {
@@ -45,7 +52,7 @@ fn body(visit: &Visit, found: &FoundKey) -> Markup {
             let holder = match (&it.holder_name, it.run) {
                 (Some(name), _) => Markup::text(name),
                 (None, Some(run)) => {
-                    markup::code(&run.to_string()[..12]).link(&visit.page(&format!("/runs/{run}")))
+                    Markup::fixed("a run").link(&visit.page(&format!("/runs/{run}")))
                 }
                 (None, None) => Markup::default(),
             };
@@ -74,7 +81,7 @@ fn body(visit: &Visit, found: &FoundKey) -> Markup {
                 vec![
                     markup::code(&found.item.step).link(&visit.page(&format!("/runs/{run}"))),
                     Markup::text(found.item.state.as_str()),
-                    markup::code(&parent[..12]).link(&visit.page(&format!("/runs/{parent}"))),
+                    Markup::fixed("the run").link(&visit.page(&format!("/runs/{parent}"))),
                 ]
             })
             .collect();

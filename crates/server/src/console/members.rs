@@ -6,11 +6,12 @@ use semel_api::Code;
 use semel_api::types::{ChangePerson, GroupRole, MapGroup, Page as Found, Person, UnmapGroup};
 use semel_model::{Right, Rights, Role};
 
-use super::acts::{self, folded, offer, section};
+use super::forms::{self, folded, offer, section};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, keep, next_page, show_as, show_list, status_of};
+use super::tokens::read_rights;
 use super::visit::{Form, Visit};
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 
@@ -67,9 +68,7 @@ fn read(form: &Form, group: String) -> Result<MapGroup, ApiError> {
     let invalid = |detail: &str| ApiError::new(Code::BodyInvalid, detail);
     let role = form.get("role").parse();
     let role: Role = role.map_err(|_| invalid("choose a role"))?;
-    let text = form.get("rights").replace(',', " ");
-    let rights: Result<Vec<Right>, _> = text.split_whitespace().map(str::parse).collect();
-    let rights = rights.map_err(|_| invalid("there is no such right"))?;
+    let rights = read_rights(form)?;
     Ok(MapGroup {
         group,
         role,
@@ -127,22 +126,25 @@ async fn show_people(
 
 fn group_table(visit: &Visit, groups: &[GroupRole]) -> Result<Markup, ApiError> {
     if groups.is_empty() {
-        let nothing = "No group has a role. `semel member map GROUP --role ROLE` gives one, and so does the form below.";
-        return Ok(Markup::text(nothing).within("p", "empty"));
+        return Ok(empty::teach(
+            "No group has a role. The form below gives one, and so does this command.",
+            "semel member map GROUP --role ROLE",
+            "docs/access.md",
+        ));
     }
     let mut rows = Vec::new();
     for one in groups {
-        let offer = acts::Offer {
+        let offer = forms::Offer {
             action: visit.page("/people/groups"),
             right: Right::Admin,
-            fields: vec![acts::carried("group", &one.group)],
-            buttons: vec![acts::Button {
+            fields: vec![forms::carried("group", &one.group)],
+            buttons: vec![forms::Button {
                 label: "Take the role away",
                 class: "danger",
                 decision: "unmap",
             }],
         };
-        let form = acts::form(visit, offer)?;
+        let form = forms::form(visit, offer)?;
         rows.push(vec![
             markup::code(&one.group),
             Markup::text(one.role.as_str()),
@@ -166,14 +168,14 @@ fn map_form(visit: &Visit, typed: Option<&Form>) -> Result<Markup, ApiError> {
         role => role,
     };
     let fields = vec![
-        acts::line(
+        forms::line(
             "group",
             "Group",
             was("group"),
             "Letter by letter as the identity provider calls it.",
         ),
-        acts::select("role", "Role", chosen, &roles),
-        acts::line(
+        forms::select("role", "Role", chosen, &roles),
+        forms::line(
             "rights",
             "Rights besides (optional)",
             was("rights"),
@@ -202,23 +204,23 @@ fn people_table(visit: &Visit, people: &[Person]) -> Result<Markup, ApiError> {
         } else {
             "danger"
         };
-        let why = acts::line_of(
+        let why = forms::line_of(
             (&format!("why-{id}"), "reason"),
             "Reason",
             "",
             "For the audit record.",
         );
-        let offer = acts::Offer {
+        let offer = forms::Offer {
             action: visit.page(&format!("/people/{id}")),
             right: Right::Admin,
             fields: vec![why],
-            buttons: vec![acts::Button {
+            buttons: vec![forms::Button {
                 label,
                 class,
                 decision,
             }],
         };
-        let form = acts::form(visit, offer)?;
+        let form = forms::form(visit, offer)?;
         rows.push(vec![
             match one.revoked_at {
                 Some(_) => markup::other_state("bad", "■", "kept out"),

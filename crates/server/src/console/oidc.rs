@@ -19,8 +19,8 @@ use semel_store::people::{self, EndedSignIns, NamedPerson, PersonEntry, PersonSi
 use sha2::{Digest, Sha256};
 use url::form_urlencoded;
 
-use super::session::{end_earlier, inside, lead_on, redirect, set_cookies, show_page};
 use super::shell::status_of;
+use super::sign_in::{end_earlier, inside, lead_on, redirect, set_cookies, show_page};
 use crate::answer::Answered;
 use crate::app::App;
 use crate::auth::signed_in::{self, GROUPS_SECS, LIFETIME_SECS, SignedIn, label};

@@ -1,14 +1,15 @@
-//! The overview: what waits for you, whether runs flow, and what was saved.
+//! The overview: what waits for you, whether runs flow, what was saved, and whether the servers are well.
 
 use askama::Template;
-use semel_api::types::{Overview as Waiters, Page, Run, Tallies};
+use semel_api::types::{HourTallies, NamespaceHealth, Overview as Found, Page, Run, WaitingCount};
 
-use super::markup::Markup;
+use super::chart::{self, Chart, Hours, Series};
+use super::forms::folded;
+use super::markup::{Markup, other_state};
 use super::shell::{Shell, show};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
-use crate::error::ApiError;
 use crate::live::Topic;
 
 /// How far counts go.
@@ -17,13 +18,79 @@ const COUNT_MAX: usize = 50;
 /// How many of the newest runs are shown.
 const NEWEST: usize = 8;
 
+/// For how long a run may have been due before that is worth a look, in seconds.
+const LATE_SECS: i64 = 60;
+
+/// What is drawn of the last day.
+const CHARTS: [Chart; 3] = [
+    Chart {
+        id: "chart-starts",
+        title: "Runs started",
+        series: &[Series {
+            what: "accepted",
+            name: "started",
+            class: "live",
+            shape: "▶",
+        }],
+    },
+    Chart {
+        id: "chart-ends",
+        title: "What became of them",
+        series: &[
+            Series {
+                what: "succeeded",
+                name: "succeeded",
+                class: "good",
+                shape: "●",
+            },
+            Series {
+                what: "failed",
+                name: "failed",
+                class: "bad",
+                shape: "■",
+            },
+            Series {
+                what: "stopped",
+                name: "stopped for you",
+                class: "doubt",
+                shape: "◆",
+            },
+        ],
+    },
+    Chart {
+        id: "chart-duplicates",
+        title: "Duplicates, none of which ran",
+        series: &[
+            Series {
+                what: "repeat",
+                name: "repeats answered",
+                class: "rest",
+                shape: "↺",
+            },
+            Series {
+                what: "mismatch",
+                name: "with another payload",
+                class: "doubt",
+                shape: "▲",
+            },
+            Series {
+                what: "stale",
+                name: "too late",
+                class: "quiet",
+                shape: "✕",
+            },
+        ],
+    },
+];
+
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct Overview {
     shell: Shell,
     waiting: Vec<Waiting>,
-    flowing: Figure,
-    counted: Vec<Figure>,
+    charts_markup: Markup,
+    hours_markup: Markup,
+    health: Vec<Light>,
     newest_markup: Markup,
 }
 
@@ -37,10 +104,11 @@ struct Waiting {
     oldest_markup: Markup,
 }
 
-/// A figure, with what it counts.
-struct Figure {
-    number: String,
-    what: String,
+/// One answer to whether the machine is well.
+struct Light {
+    what: &'static str,
+    state_markup: Markup,
+    more_markup: Markup,
 }
 
 /// `GET /console/{namespace}/`.
@@ -50,8 +118,8 @@ pub(super) async fn page(visit: Visit) -> Answered {
         &visit,
         "",
         "Overview",
-        "/v1/runs?limit=8",
-        "semel run list --limit 8",
+        "/v1/overview",
+        "semel api GET /v1/overview",
     )
     .following(following);
     let newest: Page<Run> = visit.get(&format!("/v1/runs?limit={NEWEST}")).await?;
@@ -59,27 +127,27 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let active: Page<Run> = visit
         .get(&format!("/v1/runs?state=active&limit={limit}"))
         .await?;
-    // The search for them ends after some thousands of runs: behind those there may be more.
-    let more = active.next.is_some() && active.items.len() <= COUNT_MAX;
-    let tallies: Tallies = visit.get("/v1/tallies").await?;
+    let found: Found = visit.get("/v1/overview").await?;
+    let tallies: HourTallies = visit.get("/v1/tallies/hours").await?;
+    let hours = Hours::new(&tallies, visit.now, &visit.look.zone);
+    let charts = CHARTS.iter().map(|chart| chart::draw(chart, &hours));
+    let caption = "What happened in each hour, the latest first";
+    let table = chart::as_table(caption, &CHARTS, &hours);
     show(&Overview {
-        waiting: waiting(&visit).await?,
-        flowing: Figure {
-            number: match more {
-                true => format!("{}+", active.items.len()),
-                false => words::at_most(active.items.len(), COUNT_MAX),
-            },
-            what: "runs in flight".to_owned(),
+        waiting: waiting(&visit, &found.waiting),
+        charts_markup: Markup::join(charts),
+        hours_markup: folded("Every hour as a table", false, &table),
+        health: health(&visit, &found, &active),
+        newest_markup: match newest.items.is_empty() {
+            true => super::runs::none_yet(),
+            false => super::runs::table(&visit, "The newest runs", &newest.items),
         },
-        counted: counted(&tallies),
-        newest_markup: super::runs::table(&visit, "The newest runs", &newest.items),
         shell,
     })
 }
 
 /// What waits for people, with the page that shows it.
-async fn waiting(visit: &Visit) -> Result<Vec<Waiting>, ApiError> {
-    let found: Waiters = visit.get("/v1/overview").await?;
+fn waiting(visit: &Visit, found: &[WaitingCount]) -> Vec<Waiting> {
     let kinds = [
         (
             "doubt",
@@ -122,39 +190,140 @@ async fn waiting(visit: &Visit) -> Result<Vec<Waiting>, ApiError> {
         ),
     ];
     let entries = kinds.into_iter().filter_map(|(kind, path, words, look)| {
-        let one = found.waiting.iter().find(|it| it.what == kind)?;
+        let one = found.iter().find(|it| it.what == kind)?;
         let (class, shape) = look;
         Some(Waiting {
             href: visit.page(path),
-            count: match one.has_more {
-                true => format!("{}+", one.count),
-                false => one.count.to_string(),
-            },
+            count: or_more(one.count, one.has_more),
             what: words[usize::from(one.count != 1)],
             class,
             shape,
             oldest_markup: one.since.map_or_else(Markup::default, |at| visit.time(at)),
         })
     });
-    Ok(entries.collect())
+    entries.collect()
 }
 
-/// What happened in the last day, of all flows together.
-fn counted(tallies: &Tallies) -> Vec<Figure> {
-    let figures = [
-        ("accepted", "runs started"),
-        ("succeeded", "runs succeeded"),
-        ("failed", "runs failed"),
-        ("repeat", "repeats answered without a second effect"),
-        ("mismatch", "repeats with another payload"),
-        ("stale", "deliveries that came too late"),
-    ];
-    let figures = figures.into_iter().map(|(kind, what)| {
-        let same = tallies.items.iter().filter(|it| it.what == kind);
-        Figure {
-            number: same.map(|it| it.count).sum::<i64>().to_string(),
-            what: what.to_owned(),
+fn or_more(count: i64, has_more: bool) -> String {
+    match has_more {
+        true => format!("{count}+"),
+        false => count.to_string(),
+    }
+}
+
+/// Whether the machine is well: who serves, what is late, what is open and what was turned away.
+fn health(visit: &Visit, found: &Found, active: &Page<Run>) -> Vec<Light> {
+    vec![
+        servers(visit, &found.health),
+        in_flight(visit, active),
+        due(visit, &found.health),
+        doubts(visit, &found.waiting),
+        refused(visit, &found.health),
+    ]
+}
+
+fn servers(visit: &Visit, health: &NamespaceHealth) -> Light {
+    let count = usize::try_from(health.servers).unwrap_or_default();
+    let (class, shape) = match count {
+        0 => ("bad", "■"),
+        _ => ("good", "●"),
+    };
+    let word = match count {
+        0 => "no server holds a lease".to_owned(),
+        count => format!("{} alive", words::count(count, "server", "servers")),
+    };
+    Light {
+        what: "Servers",
+        state_markup: other_state(class, shape, &word),
+        more_markup: Markup::fixed("Who they are").link(&visit.page("/servers")),
+    }
+}
+
+fn in_flight(visit: &Visit, active: &Page<Run>) -> Light {
+    // The search for them ends after some thousands of runs: behind those there may be more.
+    let more = active.next.is_some() && active.items.len() <= COUNT_MAX;
+    let count = match more {
+        true => format!("{}+", active.items.len()),
+        false => words::at_most(active.items.len(), COUNT_MAX),
+    };
+    let href = words::address(&visit.page("/runs"), &[("q", "state:active")]);
+    Light {
+        what: "In flight",
+        state_markup: match count.as_str() {
+            "0" => other_state("quiet", "○", "no run"),
+            "1" => other_state("live", "▶", "1 run"),
+            count => other_state("live", "▶", &format!("{count} runs")),
+        },
+        more_markup: Markup::fixed("Which").link(&href),
+    }
+}
+
+fn due(visit: &Visit, health: &NamespaceHealth) -> Light {
+    let state_markup = match (health.due, health.due_since) {
+        (1.., Some(since)) => {
+            let late = visit.now.as_second() - since.as_second() > LATE_SECS;
+            let (class, shape) = if late {
+                ("doubt", "▲")
+            } else {
+                ("good", "●")
+            };
+            let count = or_more(health.due, health.has_more_due);
+            let word = if count == "1" { "run" } else { "runs" };
+            other_state(class, shape, &format!("{count} {word} due"))
         }
+        _ => other_state("good", "●", "nothing is late"),
+    };
+    let oldest = health.due_since.map(|since| {
+        let word = Markup::fixed("the first was due");
+        Markup::join([word, visit.time(since)])
     });
-    figures.collect()
+    Light {
+        what: "Waiting for a server",
+        state_markup,
+        more_markup: oldest.unwrap_or_else(|| Markup::fixed("no run waits for a server")),
+    }
+}
+
+fn doubts(visit: &Visit, waiting: &[WaitingCount]) -> Light {
+    let open = waiting.iter().find(|it| it.what == "doubt");
+    let (state_markup, more_markup) = match open {
+        Some(open) => {
+            let count = or_more(open.count, open.has_more);
+            let oldest = open.since.map(|since| {
+                let word = Markup::fixed("the oldest is from");
+                Markup::join([word, visit.time(since)])
+            });
+            let state = other_state("doubt", "◆", &format!("{count} open"));
+            (state, oldest.unwrap_or_default())
+        }
+        None => (
+            other_state("good", "●", "none open"),
+            Markup::fixed("every outcome is known"),
+        ),
+    };
+    Light {
+        what: "Doubts",
+        state_markup,
+        more_markup: more_markup.link(&visit.page("/doubts")),
+    }
+}
+
+fn refused(visit: &Visit, health: &NamespaceHealth) -> Light {
+    let (state_markup, more) = match health.refused_at {
+        Some(at) => {
+            let count = or_more(health.refused, health.has_more_refused);
+            let state = other_state("doubt", "▲", &format!("{count} in 24 h"));
+            let latest = Markup::join([Markup::fixed("the latest"), visit.time(at)]);
+            (state, latest)
+        }
+        None => (
+            other_state("good", "●", "none in 24 h"),
+            Markup::fixed("those before"),
+        ),
+    };
+    Light {
+        what: "Refused deliveries",
+        state_markup,
+        more_markup: more.link(&visit.page("/refusals")),
+    }
 }

@@ -5,7 +5,7 @@ use semel_api::types::{Page as Found, RefusedDelivery};
 use super::markup::{self, Markup};
 use super::shell::{Shell, keep, next_page, show_list};
 use super::visit::Visit;
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 
 /// What the list is filtered by.
@@ -47,7 +47,11 @@ pub(super) async fn page(visit: Visit) -> Answered {
     };
     let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
     let list = match rows.is_empty() {
-        true => Markup::text("No such delivery was refused. Recorded are a key that cannot be computed, a body that cannot be read or does not fit, a known key with another payload, and a signature that does not verify.").within("p", "empty"),
+        true => empty::teach(
+            "No such delivery was refused. Recorded are a key that cannot be computed, a body that cannot be read or does not fit, a known key with another payload, and a signature that does not verify.",
+            "semel refusal list",
+            "docs/triggers.md",
+        ),
         false => markup::table(
             "Refused deliveries, the latest first",
             &["When", "Flow", "Error", "What was wrong"],

@@ -12,11 +12,11 @@ use semel_api::types::{
 use semel_model::Right;
 use uuid::Uuid;
 
-use super::acts::{self, folded, offer, section};
+use super::forms::{self, folded, offer, section};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, show, show_as, status_of};
 use super::visit::{Form, Visit};
-use super::{lines, words};
+use super::{text_diff, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 use crate::heavy;
@@ -63,7 +63,7 @@ pub(super) async fn diff(visit: Visit) -> Answered {
         &meaning(&compared.differences),
     ));
     let texts = (was.source.clone(), source.clone());
-    let compared_lines = heavy::compute(move || lines::diff(&texts.0, &texts.1)).await?;
+    let compared_lines = heavy::compute(move || text_diff::diff(&texts.0, &texts.1)).await?;
     let text = match compared_lines {
         same if same.is_empty() => Markup::text("The texts are equal.").within("p", "empty"),
         differs => differs,
@@ -309,7 +309,7 @@ fn promoting(
     let form = offer(visit, promote, vec![help], (label, ""))?;
     let mut offers = vec![folded(summary, false, &form)];
     if release.proof.as_deref() != Some("proven") {
-        let fields = vec![acts::reason("override", reason)];
+        let fields = vec![forms::reason("override", reason)];
         let form = offer(visit, (action, Right::Override), fields, (label, "danger"))?;
         let summary = "Although no rehearsal has proven it";
         offers.push(folded(summary, !reason.is_empty(), &form));

@@ -6,14 +6,15 @@ use semel_api::Code;
 use semel_api::types::{
     ChangePlan, Flow, Page as Found, PlanReplay, PlanSummary, PlannedRun, ReplayPlan,
 };
-use semel_model::Right;
+use semel_model::{Right, RunId};
 
-use super::acts::{self, folded, offer, section};
-use super::jobs::{progress, run_link};
+use super::forms::{self, folded, offer, section};
+use super::jobs::progress;
 use super::markup::{self, Markup};
+use super::named_runs::NamedRuns;
 use super::shell::{Page, Shell, Trouble, keep, next_page, show_as, status_of};
 use super::visit::{Form, Visit};
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 
@@ -102,7 +103,11 @@ async fn show_plans(
     let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
     let columns = ["State", "What", "Replayed", "Refused", "By", "Why", "Made"];
     let list = match rows.is_empty() {
-        true => Markup::text("No plan was made yet.").within("p", "empty"),
+        true => empty::teach(
+            "No plan was made yet. A plan freezes the runs that fit, and previews what each would do again.",
+            "semel replay plan --flow FLOW --reason 'the rate was wrong'",
+            "docs/replay.md",
+        ),
         false => markup::table("Replay plans, the newest first", &columns, &rows),
     };
     let next = next_page(
@@ -146,27 +151,27 @@ async fn plan_form(visit: &Visit, typed: Option<&Form>) -> Result<Markup, ApiErr
     let names: Vec<(&str, &str)> = names.collect();
     let said = |name: &str| typed.map_or("", |form| form.get(name));
     let fields = vec![
-        acts::select("flow", "The last runs of the flow", said("flow"), &names),
-        acts::select("state", "In the state", said("state"), STATES),
-        acts::line(
+        forms::select("flow", "The last runs of the flow", said("flow"), &names),
+        forms::select("state", "In the state", said("state"), STATES),
+        forms::line(
             "error",
             "Failed with this code (optional)",
             said("error"),
             "",
         ),
-        acts::line(
+        forms::line(
             "since",
             "Accepted at this time or later (optional)",
             said("since"),
             "Such as 2026-11-17T08:00:00Z.",
         ),
-        acts::line(
+        forms::line(
             "until",
             "Accepted before this time (optional)",
             said("until"),
             "",
         ),
-        acts::reason("replay", said("reason")),
+        forms::reason("replay", said("reason")),
     ];
     let of = (visit.page("/replays"), Right::Replay);
     offer(visit, of, fields, ("Plan: replay nothing yet", ""))
@@ -255,7 +260,10 @@ async fn show_plan(
         );
         body.push(section("previews", "What the previews show", &table));
     }
-    body.push(section("runs", "Runs", &planned(visit, &runs)));
+    let mut ids: Vec<RunId> = runs.items.iter().map(|it| it.run).collect();
+    ids.extend(runs.items.iter().filter_map(|it| it.next));
+    let named = NamedRuns::of(visit, ids).await?;
+    body.push(section("runs", "Runs", &planned(visit, &runs, &named)));
     if let Some(forms) = offers(visit, &plan, reason)? {
         body.push(section("acts", "Acts", &forms));
     }
@@ -291,7 +299,7 @@ fn summary(one: &PlanSummary) -> Vec<Markup> {
     ]
 }
 
-fn planned(visit: &Visit, runs: &Found<PlannedRun>) -> Markup {
+fn planned(visit: &Visit, runs: &Found<PlannedRun>, named: &NamedRuns) -> Markup {
     if runs.items.is_empty() {
         return Markup::text("No run fits.").within("p", "empty");
     }
@@ -299,16 +307,22 @@ fn planned(visit: &Visit, runs: &Found<PlannedRun>) -> Markup {
         let text = |text: &Option<String>| text.as_deref().map(Markup::text).unwrap_or_default();
         vec![
             Markup::text(&one.state),
-            run_link(visit, one.run),
+            named.link(visit, one.run),
             text(&one.summary),
             one.next
-                .map(|next| run_link(visit, next))
+                .map(|next| named.link(visit, next))
                 .unwrap_or_default(),
             text(&one.note),
         ]
     };
     let rows: Vec<Vec<Markup>> = runs.items.iter().map(row).collect();
-    let columns = ["State", "Run", "Preview", "Replayed by", "Refused because"];
+    let columns = [
+        "State",
+        "Key of the run",
+        "Preview",
+        "Replayed by",
+        "Refused because",
+    ];
     let mut parts = vec![markup::table("Runs of the plan", &columns, &rows)];
     parts.extend(next_page("Further runs", "", &[], runs.next.as_deref()));
     Markup::join(parts)
@@ -328,17 +342,29 @@ fn offers(visit: &Visit, plan: &ReplayPlan, reason: &str) -> Result<Option<Marku
         "previewing" => &[("stop", "Stop for good", "danger")],
         _ => return Ok(None),
     };
-    let buttons = verbs.iter().map(|(decision, label, class)| acts::Button {
+    let buttons = verbs.iter().map(|(decision, label, class)| forms::Button {
         label,
         class,
         decision,
     });
-    let form = acts::form(
+    let frozen = format!(
+        "{}, frozen as {}. A run that fits later is not among them.",
+        words::count(
+            usize::try_from(plan.runs).unwrap_or_default(),
+            "run",
+            "runs"
+        ),
+        plan.plan
+    );
+    let form = forms::form(
         visit,
-        acts::Offer {
+        forms::Offer {
             action: visit.page(&format!("/replays/{}/change", plan.plan)),
             right: Right::Replay,
-            fields: vec![acts::reason("change", reason)],
+            fields: vec![
+                Markup::text(&frozen).within("p", "help"),
+                forms::reason("change", reason),
+            ],
             buttons: buttons.collect(),
         },
     )?;

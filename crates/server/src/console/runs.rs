@@ -10,7 +10,7 @@ use semel_model::{EffectId, RunId, Span, WaitId};
 use super::markup::{self, Markup};
 use super::shell::{Page as Document, Shell, keep, next_page, show};
 use super::visit::Visit;
-use super::{searches, words};
+use super::{empty, searches, words};
 use crate::answer::Answered;
 use crate::live::Topic;
 
@@ -184,14 +184,21 @@ fn nothing(found: &Page<Run>, typed: &str) -> Markup {
         (Some(_), _) => {
             "Among the newest runs there is none of this kind. Older runs may have some."
         }
-        (None, "") => {
-            "There is no run yet. `semel run start FLOW` starts one, and so does a delivery to a flow's hook."
-        }
+        (None, "") => return none_yet(),
         (None, _) => {
             "There is no such run. A key has to be whole; flow: state: release: since: until: error: parent: and external: narrow the list."
         }
     };
-    Markup::text(words).within("p", "empty")
+    empty::nothing(words)
+}
+
+/// What is shown before the first run.
+pub(super) fn none_yet() -> Markup {
+    empty::teach(
+        "There is no run yet. A delivery to a flow's hook starts one, and so does a command.",
+        "semel run start FLOW --key order-1 --input '{\"order\": \"order-1\"}'",
+        "docs/triggers.md",
+    )
 }
 
 /// Runs as a table.

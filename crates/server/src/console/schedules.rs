@@ -9,11 +9,11 @@ use semel_api::types::{
 };
 use semel_model::Right;
 
-use super::acts::{self, folded, offer, section};
+use super::forms::{self, folded, offer, section};
 use super::markup::{self, Markup, assembled};
 use super::shell::{Page, Shell, Trouble, next_page, show_as, show_list, status_of};
 use super::visit::{Form, Visit};
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 
@@ -37,7 +37,11 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
     let columns = ["State", "Flow", "When", "Next", "Latest"];
     let body = match rows.is_empty() {
-        true => Markup::text("No live release has a schedule. A flow with `trigger: { schedule: { cron: \"0 8 * * 1-5\", zone: Europe/Berlin } }` has one.").within("p", "empty"),
+        true => empty::teach(
+            "No live release has a schedule. A flow with this trigger has one.",
+            "trigger: { schedule: { cron: \"0 8 * * 1-5\", zone: Europe/Berlin } }",
+            "docs/schedules.md",
+        ),
         false => markup::table("Schedules", &columns, &rows),
     };
     let shell = Shell::new(
@@ -279,7 +283,7 @@ fn offers(
         let page = visit.page(&format!("/schedules/{}/{verb}", schedule.flow));
         (page, Right::Operate)
     };
-    let fields = |id| vec![acts::reason(id, reason)];
+    let fields = |id| vec![forms::reason(id, reason)];
     let change = match schedule.paused_at {
         None => {
             let label = ("Pause this schedule", "danger");
@@ -293,7 +297,7 @@ fn offers(
         }
     };
     let help = "One that the schedule names, such as 2026-11-17T08:00:00Z; empty: now. An instant that has its run gets no second one.";
-    let at = acts::line("at", "Instant (optional)", "", help);
+    let at = forms::line("at", "Instant (optional)", "", help);
     let form = offer(visit, act("fire"), vec![at], ("Fire", ""))?;
     let fire = folded("Fire an instant", false, &form);
     Ok(Markup::join([change, fire]).within("div", "acts"))

@@ -6,11 +6,11 @@ use semel_api::types::{ForgottenSearch, KeptSearch, Page as Found, SaveSearch, S
 use semel_model::Right;
 use serde_json::json;
 
-use super::acts::{self, folded, offer, section};
+use super::forms::{self, folded, offer, section};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, show_as, status_of};
 use super::visit::{Form, Visit};
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 
@@ -104,14 +104,14 @@ fn save_form(visit: &Visit, query: &str, name: &str, whose: &str) -> Result<Mark
         Some(_) => &FOR[..1],
     };
     let fields = vec![
-        acts::line("name", "Name", name, ""),
-        acts::line(
+        forms::line("name", "Name", name, ""),
+        forms::line(
             "query",
             "Search",
             query,
             "As in the search box, such as flow:orders state:failed.",
         ),
-        acts::select("for", "It is", whose, choices),
+        forms::select("for", "It is", whose, choices),
     ];
     let of = (visit.page("/searches"), Right::Read);
     offer(visit, of, fields, ("Save", ""))
@@ -129,8 +129,11 @@ async fn show_searches(
     }
     let columns = ["Name", "Search", "For", "By", "Saved", "Remove"];
     let list = match rows.is_empty() {
-        true => Markup::text("No search is saved. Search for runs, and choose Save this search.")
-            .within("p", "empty"),
+        true => empty::teach(
+            "No search is saved. Search for runs, and choose Save this search.",
+            "semel run list --state failed",
+            "docs/console.md",
+        ),
         false => markup::table("Saved searches", &columns, &rows),
     };
     let said = |name: &str| typed.map_or("", |form| form.get(name));
@@ -165,8 +168,8 @@ fn row(visit: &Visit, search: &SavedSearch) -> Result<Vec<Markup>, ApiError> {
         false => ("me", Right::Read, "you"),
     };
     let fields = vec![
-        acts::carried("name", &search.name),
-        acts::carried("for", whose),
+        forms::carried("name", &search.name),
+        forms::carried("for", whose),
     ];
     let of = (visit.page("/searches/forget"), right);
     Ok(vec![

@@ -3,7 +3,7 @@
 use semel_api::types::{Server, ServerState, Servers};
 use semel_model::Right;
 
-use super::acts::section;
+use super::forms::section;
 use super::markup::{self, Markup};
 use super::shell::{Shell, show_list};
 use super::visit::Visit;

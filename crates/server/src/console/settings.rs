@@ -5,7 +5,7 @@ use semel_api::types::{AlertGroup, Alerts, Namespace, Page as Found, TestedAlert
 use semel_model::{Right, Rights};
 use serde_json::json;
 
-use super::acts::{folded, offer, section};
+use super::forms::{folded, offer, section};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, show_as, status_of};
 use super::visit::{Form, Visit};

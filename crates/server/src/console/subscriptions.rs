@@ -6,12 +6,12 @@ use semel_api::types::{Delivery, DeliveryState, Page as Found, RetriedDelivery, 
 use semel_model::Right;
 use serde_json::json;
 
-use super::acts::{offer, section};
 use super::events::switch;
+use super::forms::{offer, section};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, next_page, show_as, show_list, status_of};
 use super::visit::{Form, Visit};
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 
@@ -44,7 +44,11 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
     let columns = ["Name", "Event", "Connection", "Due", "Made"];
     let body = match rows.is_empty() {
-        true => Markup::text("Nothing is subscribed. A step of the kind emit makes events; `semel subscription create NAME` delivers them to a webhook, and a flow with an event trigger takes them without one.").within("p", "empty"),
+        true => empty::teach(
+            "Nothing is subscribed. A step of the kind emit makes events. A subscription delivers them to a webhook; a flow with an event trigger takes them without one.",
+            "semel subscription create NAME --help",
+            "docs/events.md",
+        ),
         false => markup::table("Subscriptions", &columns, &rows),
     };
     let shell = Shell::new(

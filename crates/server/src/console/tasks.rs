@@ -6,11 +6,12 @@ use jiff::Timestamp;
 use semel_api::types::{Page as Found, Task};
 use semel_model::task::TaskState;
 
-use super::acts::section;
+use super::forms::section;
 use super::markup::{self, Markup};
+use super::named_runs::NamedRuns;
 use super::shell::{Shell, keep, next_page, show_list};
 use super::visit::Visit;
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 
 /// How many tasks a page looks at.
@@ -65,11 +66,16 @@ pub(super) async fn page(visit: Visit) -> Answered {
         let older = "Among the newest tasks none is open. Older ones may be.";
         body.push(Markup::text(older).within("p", "empty"));
     } else if found.items.is_empty() {
-        let nothing = "No worker has anything to do. A step of the kind task puts work into a queue; `semel worker` or a program of your own claims it.";
-        body.push(Markup::text(nothing).within("p", "empty"));
+        body.push(empty::teach(
+            "No worker has anything to do. A step of the kind task puts work into a queue; a worker, or a program of your own, claims it.",
+            "semel worker --help",
+            "docs/tasks.md",
+        ));
     } else {
         body.push(section("queues", "Queues", &queues(&visit, &found.items)));
-        body.push(section("tasks", "Tasks", &table(&visit, &found.items)));
+        let named = NamedRuns::of(&visit, found.items.iter().map(|it| it.run).collect()).await?;
+        let table = table(&visit, &found.items, &named);
+        body.push(section("tasks", "Tasks", &table));
     }
     let filter = [("queue", queue), ("all", if all { "yes" } else { "" })];
     let here = visit.page("/tasks");
@@ -120,9 +126,9 @@ fn queues(visit: &Visit, tasks: &[Task]) -> Markup {
     markup::table("Queues", &columns, &rows)
 }
 
-fn table(visit: &Visit, tasks: &[Task]) -> Markup {
+fn table(visit: &Visit, tasks: &[Task], named: &NamedRuns) -> Markup {
     let row = |task: &Task| {
-        let (effect, run) = (task.task.to_string(), task.run.to_string());
+        let effect = task.task.to_string();
         vec![
             state(task),
             markup::code(&task.step).link(&visit.page(&format!("/effects/{effect}"))),
@@ -133,7 +139,7 @@ fn table(visit: &Visit, tasks: &[Task]) -> Markup {
             task.lease_until
                 .map(|at| visit.time(at))
                 .unwrap_or_default(),
-            markup::code(&run[..12]).link(&visit.page(&format!("/runs/{run}"))),
+            named.link(visit, task.run),
         ]
     };
     let rows: Vec<Vec<Markup>> = tasks.iter().map(row).collect();
@@ -145,7 +151,7 @@ fn table(visit: &Visit, tasks: &[Task]) -> Markup {
         "Attempt",
         "Opened",
         "Lease until",
-        "Run",
+        "Key of the run",
     ];
     markup::table("Tasks, the newest first", &columns, &rows)
 }

@@ -6,7 +6,7 @@ use semel_api::Code;
 use semel_api::types::{CreateToken, CreatedToken, Page as Found, RevokeToken, Token};
 use semel_model::{Label, Networks, Right, Rights, Role, Span};
 
-use super::acts::{self, folded, offer, section};
+use super::forms::{self, folded, offer, section};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, keep, next_page, show_as, show_list, status_of};
 use super::visit::{Form, Visit};
@@ -67,13 +67,7 @@ fn read(form: &Form) -> Result<CreateToken, ApiError> {
         ),
         None => None,
     };
-    let rights: Result<Vec<Right>, _> = words_of("rights").iter().map(|it| it.parse()).collect();
-    let rights = rights.map_err(|_| {
-        invalid(format!(
-            "a right is one of: {}",
-            names(Right::ALL).join(", ")
-        ))
-    })?;
+    let rights = read_rights(form)?;
     let networks: Networks = match form.given("networks") {
         None => Networks::default(),
         Some(_) => Networks::of_words(words_of("networks").iter().map(String::as_str))
@@ -96,6 +90,16 @@ fn read(form: &Form) -> Result<CreateToken, ApiError> {
         networks,
         queues,
         lifetime,
+    })
+}
+
+/// The rights that a form names, with spaces or commas between.
+pub(super) fn read_rights(form: &Form) -> Result<Vec<Right>, ApiError> {
+    let text = form.get("rights").replace(',', " ");
+    let rights: Result<Vec<Right>, _> = text.split_whitespace().map(str::parse).collect();
+    rights.map_err(|_| {
+        let detail = format!("a right is one of: {}", names(Right::ALL).join(", "));
+        ApiError::new(Code::BodyInvalid, detail)
     })
 }
 
@@ -171,7 +175,7 @@ fn table(visit: &Visit, tokens: &[Token]) -> Result<Markup, ApiError> {
         };
         let id = token.id.to_string();
         let of = (visit.page(&format!("/tokens/{id}/revoke")), Right::Admin);
-        let why = acts::line_of(
+        let why = forms::line_of(
             (&format!("why-{id}"), "reason"),
             "Reason",
             "",
@@ -209,27 +213,27 @@ fn make_form(visit: &Visit, typed: Option<&Form>) -> Result<Markup, ApiError> {
         None => "viewer",
     };
     let fields = vec![
-        acts::line("name", "Name", was("name"), "Its holder is known by it."),
-        acts::select("role", "Role", chosen, &roles),
-        acts::line(
+        forms::line("name", "Name", was("name"), "Its holder is known by it."),
+        forms::select("role", "Role", chosen, &roles),
+        forms::line(
             "rights",
             "Rights besides (optional)",
             was("rights"),
             "Such as settle replay.",
         ),
-        acts::line(
+        forms::line(
             "networks",
             "Only from these networks (optional)",
             was("networks"),
             "Such as 10.0.0.0/8.",
         ),
-        acts::line(
+        forms::line(
             "queues",
             "Only for these queues (optional)",
             was("queues"),
             "With the right work.",
         ),
-        acts::line(
+        forms::line(
             "lifetime",
             "For how long",
             was("lifetime"),

@@ -7,12 +7,13 @@ use semel_api::types::{Approval, Called, CompleteWait, Page as Found, Wait};
 use semel_model::Right;
 use serde_json::Value;
 
-use super::acts::{self, offer, section};
+use super::forms::{self, offer, section};
 use super::jobs::run_link;
 use super::markup::{self, Markup};
+use super::named_runs::NamedRuns;
 use super::shell::{Page, Shell, Trouble, keep, next_page, show_as, show_list, status_of};
 use super::visit::{Form, Visit};
-use super::words;
+use super::{empty, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 
@@ -40,6 +41,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
         Ok(found) => found,
         Err(error) => return keep(shell, error, vec![links]),
     };
+    let named = NamedRuns::of(&visit, found.items.iter().map(|it| it.run).collect()).await?;
     let row = |wait: &Wait| {
         let at = |at: Option<jiff::Timestamp>| at.map(|at| visit.time(at)).unwrap_or_default();
         let step = wait.step.as_deref().unwrap_or("not reached yet");
@@ -49,14 +51,26 @@ pub(super) async fn page(visit: Visit) -> Answered {
             at(wait.opened_at),
             at(wait.until),
             at(wait.ended_at),
-            run_link(&visit, wait.run),
+            named.link(&visit, wait.run),
         ]
     };
     let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
-    let columns = ["State", "Step", "Opened", "Until", "Ended", "Run"];
+    let columns = [
+        "State",
+        "Step",
+        "Opened",
+        "Until",
+        "Ended",
+        "Key of the run",
+    ];
     let list = match (rows.is_empty(), &found.next) {
-        (true, None) => Markup::text("No run waits for anything from outside. A step of the kind wait does, until a callback or an event comes or its time is over.").within("p", "empty"),
-        (true, Some(_)) => Markup::text("Among the newest waits none is open. Older ones may be.").within("p", "empty"),
+        (true, None) => empty::teach(
+            "No run waits for anything from outside. A step of the kind wait does, until a callback or an event comes or its time is over.",
+            "semel wait list --all",
+            "docs/steps/wait.md",
+        ),
+        (true, Some(_)) => Markup::text("Among the newest waits none is open. Older ones may be.")
+            .within("p", "empty"),
         (false, _) => markup::table("Waits, the newest first", &columns, &rows),
     };
     let filter = [("all", if all { "yes" } else { "" })];
@@ -148,7 +162,7 @@ async fn show_wait(
         body.push(section("payload", "What came", &value));
     }
     if wait.state == "open" {
-        let fields = vec![acts::lines(
+        let fields = vec![forms::lines(
             "payload",
             "Payload, as JSON",
             typed,

@@ -100,6 +100,9 @@ fn of_path(path: &str, name: &str, components: &mut Components) -> Value {
         "person" => of(TypeSchema::of::<schema::TokenId>(), "The person's id."),
         "flow" => of(TypeSchema::of::<schema::FlowName>(), "The flow."),
         "name" => of(TypeSchema::of::<schema::Label>(), "Its name."),
+        "namespace" if path.starts_with("/v1/namespaces") => {
+            of(TypeSchema::of::<schema::NamespaceName>(), "The namespace.")
+        }
         "namespace" => of(
             TypeSchema::of::<schema::NamespaceName>(),
             "The namespace of the flow.",

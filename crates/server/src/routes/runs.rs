@@ -3,8 +3,9 @@
 use semel_api::Code;
 use semel_api::schema::{ReplayPreview, Span};
 use semel_api::types::{
-    Cancel, Cancelled, ChildRun, ChildRunFilter, EraseRun, ErasedRuns, Overview, PreviewReplay,
-    Replay, Replayed, Resume, Resumed, Run, RunDetail, RunFilter, Tallies, TallyFilter,
+    Cancel, Cancelled, ChildRun, ChildRunFilter, EraseRun, ErasedRuns, HourFilter, HourTallies,
+    Overview, PreviewReplay, Replay, Replayed, Resume, Resumed, Run, RunDetail, RunFilter, Tallies,
+    TallyFilter,
 };
 use semel_model::Right::{Admin, Operate, Read, Replay as MayReplay};
 
@@ -89,7 +90,10 @@ pub(super) fn routes() -> Routes {
         .page::<ChildRun>()
         .fails(&[Code::RunNotFound, Code::RunArchived])
         .get("/overview", Read, tallies::waiting)
-        .op("get_overview", "Count what waits for people.")
+        .op(
+            "get_overview",
+            "Count what waits for people, and say whether runs are served.",
+        )
         .ok::<Overview>()
         .get("/tallies", Read, tallies::sum)
         .op(
@@ -98,6 +102,13 @@ pub(super) fn routes() -> Routes {
         )
         .query::<TallyFilter>()
         .ok::<Tallies>()
+        .get("/tallies/hours", Read, tallies::by_hour)
+        .op(
+            "sum_hours",
+            "Sum how much of what happened, by hour. The figures are approximate.",
+        )
+        .query::<HourFilter>()
+        .ok::<HourTallies>()
 }
 
 /// Why a run is not replayed.

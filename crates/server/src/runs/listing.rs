@@ -1,5 +1,5 @@
-//! Lists of runs: by state, flow, release and time, by the error that they failed with, by key, by parent, and
-//! by the identity that a destination gave.
+//! Lists of runs: by state, flow, release and time, by the error that they failed with, by key, by parent,
+//! by the identity that a destination gave, and by their own.
 //!
 //! Each way to ask is carried by an index. What is known only after the read, such as the error, is looked for
 //! in a bounded number of runs; where that ends, the page says how to go on.
@@ -22,7 +22,7 @@ use crate::answer::{Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::query::{Params, page_size, read_key};
+use crate::query::{PAGE_MAX, Params, page_size, read_key};
 use crate::{cursor, payloads};
 
 /// How many pages of runs one request reads to find runs of a rare state.
@@ -41,13 +41,17 @@ pub(crate) async fn list(
     if filter.release.is_some() && filter.flow.is_none() {
         return invalid("`release` is a number of a flow's release: say `flow` as well");
     }
-    let page = match (&filter.key, filter.parent, &filter.external_id) {
-        (None, None, None) => page(&app, &caller, &filter).await?,
-        (Some(key), None, None) => of_key(&app, &caller, key, &filter).await?,
-        (None, Some(parent), None) => of_parent(&app, &caller, parent, &filter).await?,
-        (None, None, Some(id)) => of_external_id(&app, &caller, id, &filter).await?,
-        (_, _, _) => {
-            return invalid("runs are asked for by `key`, by `parent` or by `external_id`");
+    let named = (&filter.key, filter.parent, &filter.external_id, &filter.ids);
+    let page = match named {
+        (None, None, None, None) => page(&app, &caller, &filter).await?,
+        (Some(key), None, None, None) => of_key(&app, &caller, key, &filter).await?,
+        (None, Some(parent), None, None) => of_parent(&app, &caller, parent, &filter).await?,
+        (None, None, Some(id), None) => of_external_id(&app, &caller, id, &filter).await?,
+        (None, None, None, Some(ids)) => of_ids(&app, &caller, ids, &filter).await?,
+        (_, _, _, _) => {
+            return invalid(
+                "`key`, `parent`, `external_id` and `ids` each name runs by themselves: keep one of them",
+            );
         }
     };
     payloads::ok(&caller, page)
@@ -195,6 +199,29 @@ async fn of_external_id(
     Ok(Page {
         items: in_order(app, caller, &ids, filter).await?,
         next: found.next.map(cursor::write_position),
+    })
+}
+
+/// Runs by their identities. One of another namespace is left out, as one is that is not there.
+async fn of_ids(
+    app: &App,
+    caller: &Caller,
+    ids: &str,
+    filter: &RunFilter,
+) -> Result<Page<Run>, ApiError> {
+    let wrong = || {
+        let detail =
+            format!("`ids` are identities such as run_…, with commas between, {PAGE_MAX} at most");
+        ApiError::new(Code::QueryInvalid, detail)
+    };
+    let ids: Result<Vec<RunId>, _> = ids.split(',').map(str::parse).collect();
+    let ids = ids.map_err(|_| wrong())?;
+    if ids.len() > usize::from(PAGE_MAX) {
+        return Err(wrong());
+    }
+    Ok(Page {
+        items: in_order(app, caller, &ids, filter).await?,
+        next: None,
     })
 }
 

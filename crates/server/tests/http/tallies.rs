@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use semel_api::Code;
-use semel_api::types::{StartRun, TallyFilter};
+use semel_api::types::{HourFilter, StartRun, TallyFilter};
 use semel_model::Span;
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
@@ -100,7 +100,20 @@ async fn deliveries_runs_and_effects_are_counted_by_flow_and_what_waits_is_shown
     let refusal = refused(world.client.sum_tallies(&of_none).await)?;
     assert_eq!(refusal, Code::QueryInvalid);
 
+    let hours = world.client.sum_hours(&HourFilter::default()).await?;
+    let of = |what: &str| -> i64 {
+        let same = hours.items.iter().filter(|it| it.what == what);
+        same.map(|it| it.count).sum()
+    };
+    assert_eq!(
+        (of("accepted"), of("repeat"), of("failed"), of("stale")),
+        (3, 1, 1, 0),
+        "by the hour it is the same"
+    );
+
     let overview = world.client.get_overview().await?;
+    let health = &overview.health;
+    assert_eq!((health.servers, health.due, health.refused), (1, 0, 0));
     let [doubt] = overview.waiting.as_slice() else {
         anyhow::bail!("one doubt waits: {overview:?}");
     };

@@ -90,6 +90,25 @@ async fn what_two_servers_counted_is_summed_by_flow_and_kind() -> Result<()> {
             "steps are not counted twice"
         );
     }
+    let (since, hours) = tallies::sum_by_hour(home, namespace_id, 24, None).await?;
+    let kinds: Vec<_> = hours
+        .iter()
+        .map(|it| (it.what.as_str(), it.count))
+        .collect();
+    assert_eq!(
+        kinds,
+        [("accepted", 7), ("failed", 1), ("effect_done", 3)],
+        "all flows together, steps not twice"
+    );
+    let age = hours[0].hour.duration_since(since).as_secs();
+    assert_eq!(
+        age,
+        24 * HOUR as i64,
+        "the hour that is not over is the last"
+    );
+    let (_, of_two) = tallies::sum_by_hour(home, namespace_id, 24, Some("two")).await?;
+    assert_eq!(of_two.len(), 1);
+    assert_eq!(of_two[0].what, "failed");
     let none = tallies::sum_of_steps(home, namespace_id, "two", 24 * HOUR).await?;
     assert!(none.1.is_empty());
     let (_, foreign) = tallies::sum(home, namespace_id + 1, HOUR, None).await?;
@@ -146,7 +165,18 @@ async fn what_waits_is_counted_up_to_a_limit_and_by_namespace() -> Result<()> {
                   FROM generate_series(1, 60) AS n";
     client.execute(text, &[]).await?;
 
-    let waiting = overview::list_waiting(world.cell.every(), 7).await?;
+    let text = "INSERT INTO refused_deliveries (namespace_id, flow, at, code, message)
+                SELECT 7, 'one', now() - make_interval(hours => n), 'key-invalid', 'no key'
+                  FROM unnest(ARRAY[30, 2, 1]) AS n";
+    client.execute(text, &[]).await?;
+
+    let (waiting, health) = overview::list_waiting(world.cell.every(), 7).await?;
+    assert_eq!(
+        (health.servers, health.due, health.refused),
+        (0, 0, 2),
+        "refusals of the last day"
+    );
+    assert!(health.refused_at.is_some() && health.due_since.is_none());
     let of = |what: &str| {
         let found = waiting.iter().find(|it| it.what == what);
         found.map(|it| (it.count, it.since.is_some()))
@@ -155,7 +185,8 @@ async fn what_waits_is_counted_up_to_a_limit_and_by_namespace() -> Result<()> {
     assert_eq!(of("quarantined"), Some((1, true)));
     assert_eq!(of("held"), Some((0, false)));
 
-    let foreign = overview::list_waiting(world.cell.every(), 8).await?;
+    let (foreign, health) = overview::list_waiting(world.cell.every(), 8).await?;
     assert!(foreign.iter().all(|it| it.count == 0), "{foreign:?}");
+    assert_eq!(health, overview::NamespaceHealth::default());
     Ok(())
 }

@@ -78,6 +78,7 @@ impl Arguments {
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let filter = RunFilter {
+        ids: None,
         flow: arguments.flow.clone(),
         state: arguments.status(),
         key: arguments.key.clone(),

@@ -7,9 +7,9 @@ use semel_api::types::{Effect, GroupedDoubt, GroupedDoubts, SettleGroup, Verdict
 use semel_model::Right;
 
 use crate::answer::Answered;
-use crate::console::acts::{self, Button, Offer, ask_page, section};
-use crate::console::jobs::run_link;
+use crate::console::forms::{self, Button, Offer, ask_page, section};
 use crate::console::markup::{self, Markup};
+use crate::console::named_runs::NamedRuns;
 use crate::console::shell::{Page, Shell, Trouble, show_as, status_of};
 use crate::console::visit::{Form, Visit};
 use crate::console::words;
@@ -146,7 +146,7 @@ pub(crate) async fn settle(visit: Visit, form: Form) -> Answered {
         Ok(done) if done.settled == done.doubts.len() => {
             Ok(Redirect::to(&visit.page("/doubts")).into_response())
         }
-        Ok(done) => show_rest(&visit, &group, &done),
+        Ok(done) => show_rest(&visit, &group, &done).await,
         Err(error) => {
             let at = (status_of(&error), Some(error.into()));
             show_group(&visit, &group, word, at, reason).await
@@ -162,7 +162,7 @@ async fn show_group(
     reason: &str,
 ) -> Answered {
     let mut fields: Vec<Markup> = carried(group);
-    fields.push(acts::choice(
+    fields.push(forms::choice(
         "verdict",
         "What did you find at the destination?",
         verdict,
@@ -182,7 +182,9 @@ async fn show_group(
         let preview = (Method::POST, "/v1/doubts/settle/preview");
         let plan: GroupedDoubts = visit.ask(preview, &ask).await?;
         lead = sentence(&plan);
-        body.push(section("doubts", "The doubts", &table(visit, &plan)));
+        let named = NamedRuns::of(visit, plan.doubts.iter().map(|it| it.run).collect()).await?;
+        let table = table(visit, &plan, &named);
+        body.push(section("doubts", "The doubts", &table));
         let single = plan.doubts.iter().any(|it| it.code.is_some());
         if !plan.doubts.is_empty() && !single {
             let form = confirm(visit, group, verdict, &plan, reason)?;
@@ -196,15 +198,16 @@ async fn show_group(
 }
 
 /// What could not be settled, each with why.
-fn show_rest(visit: &Visit, group: &Group, done: &GroupedDoubts) -> Answered {
+async fn show_rest(visit: &Visit, group: &Group, done: &GroupedDoubts) -> Answered {
     let lead = format!(
         "{} of {} are settled. The others are still in doubt.",
         done.settled,
         done.doubts.len()
     );
+    let named = NamedRuns::of(visit, done.doubts.iter().map(|it| it.run).collect()).await?;
     let body = vec![
         facts(group),
-        section("doubts", "The doubts", &table(visit, done)),
+        section("doubts", "The doubts", &table(visit, done, &named)),
     ];
     show_as(
         StatusCode::OK,
@@ -271,7 +274,7 @@ fn facts(group: &Group) -> Markup {
     ])
 }
 
-fn table(visit: &Visit, plan: &GroupedDoubts) -> Markup {
+fn table(visit: &Visit, plan: &GroupedDoubts, named: &NamedRuns) -> Markup {
     if plan.doubts.is_empty() {
         return Markup::text("There is none.").within("p", "empty");
     }
@@ -279,14 +282,14 @@ fn table(visit: &Visit, plan: &GroupedDoubts) -> Markup {
         let id = doubt.effect.to_string();
         vec![
             markup::code(&id).link(&visit.page(&format!("/effects/{id}"))),
-            run_link(visit, doubt.run),
+            named.link(visit, doubt.run),
             Markup::text(&doubt.attempt.to_string()),
             doubt.code.as_deref().map(markup::code).unwrap_or_default(),
             doubt.note.as_deref().map(Markup::text).unwrap_or_default(),
         ]
     };
     let rows: Vec<Vec<Markup>> = plan.doubts.iter().map(row).collect();
-    let columns = ["Effect", "Run", "Attempt", "Code", "In the way"];
+    let columns = ["Effect", "Key of the run", "Attempt", "Code", "In the way"];
     markup::table("The doubts, the oldest first", &columns, &rows)
 }
 
@@ -294,7 +297,7 @@ fn carried(group: &Group) -> Vec<Markup> {
     let values = group.spelled().into_iter();
     let values = values.filter(|(_, value)| !value.is_empty());
     values
-        .map(|(name, value)| acts::carried(name, value))
+        .map(|(name, value)| forms::carried(name, value))
         .collect()
 }
 
@@ -318,9 +321,9 @@ fn confirm(
     );
     let mut fields = vec![Markup::text(&named).within("p", "help")];
     fields.extend(carried(group));
-    fields.push(acts::carried("verdict", verdict));
-    fields.push(acts::carried("digest", &plan.digest));
-    fields.push(acts::reason("settle", reason));
+    fields.push(forms::carried("verdict", verdict));
+    fields.push(forms::carried("digest", &plan.digest));
+    fields.push(forms::reason("settle", reason));
     let buttons = vec![Button {
         label,
         class: "",
@@ -332,5 +335,5 @@ fn confirm(
         fields,
         buttons,
     };
-    acts::form(visit, offer)
+    forms::form(visit, offer)
 }

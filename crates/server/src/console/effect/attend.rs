@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Typed, route, show_effect};
 use crate::answer::Answered;
 use crate::app::App;
-use crate::console::acts::{self, offer};
+use crate::console::forms::{self, offer};
 use crate::console::markup::Markup;
 use crate::console::shell::status_of;
 use crate::console::visit::{Form, Visit};
@@ -72,33 +72,41 @@ async fn say(
         }
         Err(error) => {
             let status = status_of(&error);
-            let typed = Typed::default();
+            // What was typed stays, to be corrected.
+            let typed_into = |of: &str, name: &str| (verb == of).then(|| form.get(name).to_owned());
+            let typed = Typed {
+                assignee: typed_into("assign", "assignee"),
+                note: typed_into("note", "note"),
+                ..Typed::default()
+            };
             show_effect(app, visit, status, Some(error.into()), &typed).await
         }
     }
 }
 
 /// The forms.
-pub(super) fn section(visit: &Visit, effect: &Effect) -> Result<Markup, ApiError> {
+pub(super) fn section(visit: &Visit, effect: &Effect, typed: &Typed) -> Result<Markup, ApiError> {
     let said = effect.attended.clone().unwrap_or_default();
     let Attended { assignee, note, .. } = said;
+    let assignee = typed.assignee.clone().or(assignee);
+    let note = typed.note.clone().or(note);
     let at = |verb: &str| {
         let page = visit.page(&format!("/effects/{}/{verb}", effect.id));
         (page, Right::Settle)
     };
-    let who = acts::line(
+    let who = forms::line(
         "assignee",
         "Who looks into it",
         &assignee.unwrap_or_default(),
         "Left empty: nobody.",
     );
-    let noted = acts::lines(
+    let noted = forms::lines(
         "note",
         "What was found so far",
         &note.unwrap_or_default(),
         "It replaces the note before. Left empty, the note is removed.",
     );
-    let later = acts::select("snooze", "List it last", "1h", SPANS);
+    let later = forms::select("snooze", "List it last", "1h", SPANS);
     let forms = Markup::join([
         offer(visit, at("assign"), vec![who], ("Assign", "plain"))?,
         offer(visit, at("note"), vec![noted], ("Note", "plain"))?,
@@ -106,7 +114,7 @@ pub(super) fn section(visit: &Visit, effect: &Effect) -> Result<Markup, ApiError
     ]);
     let help = Markup::text("Nothing of this settles the doubt. Each is in the audit record.");
     let content = Markup::join([help.within("p", "help"), forms]);
-    Ok(acts::section(
+    Ok(forms::section(
         "attend",
         "While you look into it",
         &content.within("div", "box"),

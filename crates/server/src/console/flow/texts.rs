@@ -4,7 +4,7 @@ use semel_api::types::{Flow, FlowDetail, Page as Found, Release};
 use semel_flow::release::WebhookAuth;
 use semel_flow::{ChartStep, Flow as Checked, Inventory, examples, sample_payload};
 
-use super::super::acts::folded;
+use super::super::forms::folded;
 use super::super::graph::StepCounts;
 use super::super::markup::{self, Markup, assembled, escape};
 use super::super::shell::{Shell, keep, next_page, show_list};

@@ -5,12 +5,13 @@ use axum::response::{IntoResponse, Redirect};
 use semel_api::types::{RefusedRun, RunJob, StopRunJob};
 use semel_model::Right;
 
-use super::super::acts::{self, folded, offer, section};
+use super::super::forms::{self, folded, offer, section};
 use super::super::markup::{self, Markup};
+use super::super::named_runs::NamedRuns;
 use super::super::shell::{Page, Shell, Trouble, show_as, status_of};
 use super::super::visit::{Form, Visit};
 use super::super::words;
-use super::{progress, run_link, state};
+use super::{progress, state};
 use crate::answer::Answered;
 use crate::error::ApiError;
 
@@ -59,15 +60,16 @@ async fn show_job(
     ]);
     let mut body = vec![progress(job.done + job.refused, job.count), facts];
     if !job.refusals.is_empty() {
+        let named = NamedRuns::of(visit, job.refusals.iter().map(|it| it.run).collect()).await?;
         let row = |one: &RefusedRun| {
             vec![
-                run_link(visit, one.run),
+                named.link(visit, one.run),
                 markup::code(&one.code),
                 Markup::text(&one.note),
             ]
         };
         let rows: Vec<Vec<Markup>> = job.refusals.iter().map(row).collect();
-        let table = markup::table("Refused", &["Run", "Code", "Why"], &rows);
+        let table = markup::table("Refused", &["Key of the run", "Code", "Why"], &rows);
         body.push(section("refused", "Where it was not done", &table));
     }
     if job.state == "running" {
@@ -75,7 +77,7 @@ async fn show_job(
             visit.page(&format!("/jobs/{}/stop", job.job)),
             Right::Operate,
         );
-        let fields = vec![acts::reason("stop", reason)];
+        let fields = vec![forms::reason("stop", reason)];
         let form = offer(
             visit,
             of,

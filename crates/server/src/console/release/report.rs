@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use semel_api::types::{Rehearsal, Release};
 use semel_rehearse::{CaseReport, CaseVerdict, Report};
 
-use super::super::acts::section;
+use super::super::forms::section;
 use super::super::markup::{self, Markup, assembled, escape, visible};
 use super::super::visit::Visit;
 use super::super::words;

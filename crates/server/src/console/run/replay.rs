@@ -10,7 +10,7 @@ use semel_model::Right;
 
 use super::route;
 use crate::answer::Answered;
-use crate::console::acts::{self, ask_page, offer, section};
+use crate::console::forms::{self, ask_page, offer, section};
 use crate::console::jobs::run_link;
 use crate::console::markup::{self, Markup};
 use crate::console::shell::{Page, Shell, Trouble, show_as, status_of};
@@ -83,8 +83,8 @@ pub(super) fn link(visit: &Visit, detail: &RunDetail) -> Option<Markup> {
         }
     }
     let fields = vec![
-        acts::select("from", "Replay from step", "", &steps),
-        acts::line(
+        forms::select("from", "Replay from step", "", &steps),
+        forms::line(
             "release",
             "On the release",
             "",
@@ -93,7 +93,7 @@ pub(super) fn link(visit: &Visit, detail: &RunDetail) -> Option<Markup> {
     ];
     let to = visit.page(&format!("/runs/{}/replay", run.id));
     let form = ask_page(visit, (to, Right::Replay), fields, "Show what it would do");
-    Some(acts::folded("Replay", false, &form))
+    Some(forms::folded("Replay", false, &form))
 }
 
 /// `GET /console/{namespace}/runs/{run}/replay`: what it would do. Nothing is changed.
@@ -235,14 +235,14 @@ fn parts(
     let mut fields = vec![
         Markup::text("If what it would do has changed meanwhile, nothing is done.")
             .within("p", "help"),
-        acts::carried("digest", &preview.digest),
+        forms::carried("digest", &preview.digest),
     ];
     fields.extend(
         asked
             .pairs()
-            .map(|(name, value)| acts::carried(name, value)),
+            .map(|(name, value)| forms::carried(name, value)),
     );
-    fields.push(acts::reason("replay", reason));
+    fields.push(forms::reason("replay", reason));
     let action = visit.page(&format!("/runs/{}/replay", preview.run));
     let form = offer(
         visit,

@@ -76,3 +76,29 @@ async fn who_looks_into_a_doubt_is_said_by_forms_and_what_is_snoozed_stands_last
     ensure!(wrong.status.is_client_error(), "{}", wrong.status);
     Ok(())
 }
+
+#[tokio::test]
+async fn what_was_typed_about_a_doubt_stays_when_it_is_refused() -> Result<()> {
+    let (world, bank) = (World::start().await?, Peer::start().await?);
+    connect(&world, &bank, "https://bank.example/").await?;
+    let doubt = doubt(&world, &bank, "k-1").await?.id;
+    let browser = Browser::signed_in(&world).await?;
+    let path = format!("/console/main/effects/{doubt}");
+    let form = hidden(&browser.page(&path).await?, "form")?;
+    let (who, found) = ("a".repeat(5_000), "n".repeat(50_000));
+
+    for (verb, name, value) in [("assign", "assignee", &who), ("note", "note", &found)] {
+        let fields = [("form", form.as_str()), ("key", verb), (name, value)];
+        let refused = browser.post(&format!("{path}/{verb}"), &fields).await?;
+
+        let page = refused.text();
+        ensure!(
+            refused.status.is_client_error(),
+            "{verb}: {}",
+            refused.status
+        );
+        ensure!(page.contains("class=\"trouble\""), "{verb}: {page}");
+        ensure!(page.contains(value.as_str()), "{verb} lost what was typed");
+    }
+    Ok(())
+}

@@ -9,7 +9,7 @@ use semel_model::Right;
 
 use super::Browser;
 use super::stage::{HOSTILE, Stage};
-use crate::world::World;
+use crate::world::{World, soon};
 
 #[tokio::test]
 async fn an_empty_installation_says_what_would_be_there() -> Result<()> {
@@ -23,10 +23,10 @@ async fn an_empty_installation_says_what_would_be_there() -> Result<()> {
         ("/doubts", "Nothing is in doubt."),
         ("/approvals", "Nobody is asked for anything."),
         ("/duplicates", "No repeat was stopped."),
-        ("/effects", "There is no such effect."),
-        ("/flows", "semel init NAME"),
+        ("/effects", "There is no effect yet."),
+        ("/flows", "semel init orders"),
         ("/schedules", "No live release has a schedule."),
-        ("/connections", "semel connection create NAME"),
+        ("/connections", "semel connection presets"),
         ("/secrets", "semel secret set NAME"),
         ("/subscriptions", "semel subscription create NAME"),
         ("/events", "No run has emitted an event."),
@@ -43,6 +43,41 @@ async fn an_empty_installation_says_what_would_be_there() -> Result<()> {
         let shown = browser.page(&format!("/console/main{page}")).await?;
         assert!(shown.contains(says), "{page}: {shown}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_overview_says_whether_it_is_well_and_draws_the_last_day() -> Result<()> {
+    let stage = Stage::start().await?;
+    let browser = Browser::signed_in(&stage.world).await?;
+    // Servers tell what they counted every few seconds.
+    let page = soon(async || {
+        let page = browser.page("/console/main/").await?;
+        Ok(page.contains("<b>2</b> repeats answered").then_some(page))
+    })
+    .await?;
+
+    for says in [
+        "1 server alive",
+        "nothing is late",
+        "1 open",
+        "none in 24 h",
+        "<b>4</b> started",
+        "Bars for 25 hours: 4 started. 4 in one hour at most.",
+        "<summary>Every hour as a table</summary>",
+    ] {
+        ensure!(page.contains(says), "{says}: {page}");
+    }
+    assert_eq!(page.matches("<svg ").count(), 3);
+    assert_eq!(page.matches("role=\"img\"").count(), 3);
+    assert_eq!(
+        page.matches("<desc id=").count(),
+        3,
+        "each is told in words"
+    );
+    let table = page.split("What happened in each hour").nth(1);
+    let table = table.and_then(|rest| rest.split("</table>").next());
+    assert_eq!(table.context("a table")?.matches("<tr>").count(), 26);
     Ok(())
 }
 

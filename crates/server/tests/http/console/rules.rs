@@ -1,6 +1,7 @@
 //! The rules for every page of the console, run over all of them. A new page is in the list, or the first
 //! test fails.
 
+mod contents;
 mod reading;
 
 use std::collections::BTreeSet;
