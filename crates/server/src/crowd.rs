@@ -1,8 +1,8 @@
 //! Limits how many connections each address holds.
 //!
 //! One address must not hold all places. This machine itself is not counted: a local proxy brings
-//! the requests of all clients. So does a proxy elsewhere, which is why the limit is high and a
-//! setting.
+//! the requests of all clients. So does a proxy elsewhere: one that is trusted is not counted either, and
+//! for others the limit is high and a setting.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,6 +20,13 @@ pub(crate) struct Crowd {
 #[derive(Debug)]
 pub(crate) struct Member {
     _place: Option<Place<IpAddr>>,
+}
+
+impl Member {
+    /// The place of a connection that is not counted.
+    pub(crate) fn uncounted() -> Self {
+        Self { _place: None }
+    }
 }
 
 impl Crowd {

@@ -41,6 +41,7 @@ mod error;
 mod events;
 mod find;
 mod flows;
+mod forwarded;
 mod health;
 mod heavy;
 mod hooks;

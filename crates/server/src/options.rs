@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use semel_engine::memory;
+use semel_model::Networks;
 
 use crate::body_budget::BodyBudget;
 use crate::inspect::Inspector;
@@ -32,6 +33,8 @@ pub struct ServerOptions {
     pub connections_max: usize,
     /// How many of them one address may have, this machine aside; zero is no limit.
     pub connections_per_source: usize,
+    /// The proxies that are believed when they say where a request comes from; none listed is none.
+    pub trusted_proxies: Networks,
     /// How much memory bodies may take.
     pub body_budget: BodyBudget,
     /// Whether a release must have a passing rehearsal before it is promoted.
@@ -58,6 +61,7 @@ impl Default for ServerOptions {
             wait_max: Duration::from_secs(60),
             connections_max: 8192,
             connections_per_source: 2048,
+            trusted_proxies: Networks::default(),
             body_budget: BodyBudget::quarter_of(memory::limit_bytes()),
             require_rehearsal: false,
             prove_every: Duration::from_secs(60),

@@ -28,7 +28,7 @@ const AUTH_FAILURES_BY_SOURCE: NonZeroU32 = NonZeroU32::new(10).unwrap();
 /// How many addresses are counted separately. Beyond it, new ones are counted by hook alone.
 const SOURCES_MAX: usize = 10_000;
 
-/// The address of the client.
+/// The address of the client: of the connection, or as a trusted proxy says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 

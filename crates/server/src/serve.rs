@@ -19,6 +19,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use semel_engine::Engine;
+use semel_model::Networks;
 use semel_rehearse::{Background, Rehearsals};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -30,6 +31,7 @@ use crate::auth::Verified;
 use crate::auth::peer_check::OutsideUses;
 use crate::auth::signed_in::SignIns;
 use crate::crowd::{Crowd, Member};
+use crate::forwarded;
 use crate::live::Live;
 use crate::metrics;
 use crate::oidc::Provider;
@@ -139,15 +141,22 @@ async fn attend_all(
     connections_max: usize,
     shutdown: &CancellationToken,
 ) {
+    let trusted = Arc::new(options.trusted_proxies.clone());
     let server = Server {
         router,
+        trusted: trusted.clone(),
         connections: protocol(options),
         graceful: GracefulShutdown::new(),
     };
     let places = Arc::new(Semaphore::new(connections_max));
     let crowd = Crowd::new(options.connections_per_source);
     while let Some((stream, peer, place)) = next(&listener, &places, shutdown).await {
-        match crowd.join(peer) {
+        // A proxy brings the requests of all clients.
+        let joined = match forwarded::is_trusted(&trusted, peer.ip()) {
+            true => Some(Member::uncounted()),
+            false => crowd.join(peer),
+        };
+        match joined {
             Some(member) => server.attend(stream, peer, (place, member)),
             None => tracing::debug!(%peer, "an address has too many connections"),
         }
@@ -158,6 +167,7 @@ async fn attend_all(
 
 struct Server {
     router: Router,
+    trusted: Arc<Networks>,
     connections: auto::Builder<TokioExecutor>,
     graceful: GracefulShutdown,
 }
@@ -219,9 +229,10 @@ fn concerns_one_connection(error: &io::Error) -> bool {
 impl Server {
     /// Serves one connection in a task of its own, for as long as it lasts.
     fn attend(&self, stream: TcpStream, peer: SocketAddr, place: (OwnedSemaphorePermit, Member)) {
-        let router = self.router.clone();
+        let (router, trusted) = (self.router.clone(), self.trusted.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(Peer(peer));
+            let client = forwarded::client(&trusted, peer, request.headers());
+            request.extensions_mut().insert(Peer(client));
             answer(router.clone(), request)
         });
         let connection = self

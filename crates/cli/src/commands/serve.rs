@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use semel_engine::{Budget, Options};
-use semel_model::Span;
+use semel_model::{Network, Networks, Span};
 use semel_server::{BodyBudget, ServerOptions};
 use semel_store::{Cell, CellOptions};
 use serde_json::json;
@@ -113,6 +113,10 @@ pub(crate) struct Arguments {
     /// How many connections one address may have, this machine aside; 0 is no limit [default: 2048].
     #[arg(long, value_name = "COUNT")]
     source_connections: Option<String>,
+    /// The proxies whose X-Forwarded-For or Forwarded is believed, e.g. 10.0.0.5,10.1.0.0/24 [env:
+    /// SEMEL_TRUSTED_PROXIES] [default: none].
+    #[arg(long, value_name = "NETWORKS")]
+    trusted_proxies: Option<String>,
     /// How much memory to use, in MiB [default: the limit of the cgroup, or what the machine
     /// has].
     #[arg(long, value_name = "MIB")]
@@ -194,6 +198,10 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let per_source = arguments.source_connections.as_deref();
     if let Some(most) = read(ctx, Key::SourceConnections, per_source)? {
         limits.connections_per_source = most;
+    }
+    let proxies = arguments.trusted_proxies.as_deref();
+    if let Some(Proxies(proxies)) = read(ctx, Key::TrustedProxies, proxies)? {
+        limits.trusted_proxies = proxies;
     }
     if let Some(mib) = read::<u32>(ctx, Key::Memory, arguments.memory.as_deref())? {
         plan_memory(u64::from(mib) << 20, &mut options, &mut limits);
@@ -277,6 +285,22 @@ impl FromStr for Ranges {
             range.map_err(|_| format!("`{word}` is not an address range such as 10.1.0.0/16"))
         });
         ranges.collect::<Result<_, String>>().map(Self)
+    }
+}
+
+/// Networks of proxies, divided by commas.
+struct Proxies(Networks);
+
+impl FromStr for Proxies {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words = text.split(',').map(str::trim);
+        let networks = words.filter(|word| !word.is_empty()).map(|word| {
+            let network = word.parse::<Network>();
+            network.map_err(|error| format!("`{word}` is no network of proxies: {error}"))
+        });
+        networks.collect::<Result<_, String>>().map(Self)
     }
 }
 

@@ -73,6 +73,8 @@ pub(crate) enum Key {
     AdminListen,
     /// How many connections one address may have.
     SourceConnections,
+    /// The proxies that are believed when they say where a request comes from.
+    TrustedProxies,
     /// How much memory `serve` plans with, in MiB.
     Memory,
     /// How long a stop may take.
@@ -132,7 +134,7 @@ impl Facts {
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 38] = [
+    pub(crate) const ALL: [Self; 39] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -168,6 +170,7 @@ impl Key {
         Self::OidcName,
         Self::AdminListen,
         Self::SourceConnections,
+        Self::TrustedProxies,
         Self::Memory,
         Self::StopBound,
         Self::LogFormat,
@@ -229,6 +232,7 @@ impl Key {
             Self::SourceConnections => {
                 Facts::new("serve.source_connections", "SEMEL_SOURCE_CONNECTIONS").default("2048")
             }
+            Self::TrustedProxies => Facts::new("serve.trusted_proxies", "SEMEL_TRUSTED_PROXIES"),
             Self::Memory => Facts::new("serve.memory", "SEMEL_MEMORY"),
             Self::StopBound => Facts::new("serve.stop_bound", "SEMEL_STOP_BOUND").default("30s"),
             Self::LogFormat => Facts::new("serve.log_format", "SEMEL_LOG_FORMAT").default("json"),

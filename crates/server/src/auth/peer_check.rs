@@ -1,7 +1,7 @@
 //! Where a request comes from, compared with the networks of its token.
 //!
-//! The address is the one at the other end of the connection. Behind a proxy that is the proxy's: what a
-//! request says of who sent it to the proxy is never believed.
+//! The address is the one at the other end of the connection, or the client's where that is a proxy that the
+//! operator trusts (`forwarded.rs`). What a request says of itself is never believed otherwise.
 
 use std::num::NonZeroU32;
 

@@ -54,4 +54,5 @@ mod tasks;
 mod token_networks;
 mod token_queues;
 mod tokens;
+mod trusted_proxies;
 mod world;
