@@ -98,7 +98,7 @@ pub(super) fn draw(chart: &Chart, hours: &Hours<'_>) -> Markup {
     let (id, title) = (chart.id, chart.title);
     let mut markup = format!(
         "<figure class=\"chart\"><figcaption id=\"{id}\">{title}</figcaption>{}\
-         <p class=\"most\">{most} an hour at most</p>\
+         <p class=\"most\">At most {most} an hour</p>\
          <svg viewBox=\"0 0 {width} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-labelledby=\"{id} {id}-told\">\
          <desc id=\"{id}-told\">{}</desc>",
         legend(chart, hours),

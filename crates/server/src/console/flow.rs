@@ -158,6 +158,10 @@ async fn show_flow(
     ];
     if let Some(release) = shown {
         let examined = examine(app, visit, &flow.name, &release.source).await?;
+        let about = examined.flow.as_ref().and_then(|it| it.about.as_deref());
+        if let Some(about) = about {
+            body.insert(0, Markup::text(about).within("p", "about"));
+        }
         let counts = count_steps(visit, &flow.name).await?;
         body.extend(parts(app, visit, (&found, release), &examined, counts));
         let offers = offers(visit, &found, (release, examined.flow.as_ref()), typed)?;

@@ -15,6 +15,7 @@ mod managing;
 mod oidc;
 mod operating;
 mod pages;
+mod pictures;
 mod recording;
 mod replaying;
 mod rules;

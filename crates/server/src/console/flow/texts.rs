@@ -16,7 +16,7 @@ pub(super) fn lead(flow: &Flow, shown: Option<&Release>) -> String {
     let state = match (&flow.paused, flow.live) {
         (Some(pause), _) => format!("Paused by {}: {}", pause.by, pause.reason),
         (None, Some(live)) => match &flow.proof {
-            Some(proof) => format!("Release r{live} is live; its rehearsal: {proof}."),
+            Some(proof) => format!("Release r{live} is live; it is {proof}."),
             None => format!("Release r{live} is live."),
         },
         (None, None) => "No release is live.".to_owned(),

@@ -203,7 +203,16 @@ impl Chromium {
 
     /// Writes a picture of the whole page.
     pub(in crate::console) fn picture(&mut self, file: &Path) -> Result<()> {
-        let params = json!({"format": "png", "captureBeyondViewport": true});
+        self.capture(file, true)
+    }
+
+    /// Writes a picture of what the window shows.
+    pub(in crate::console) fn picture_of_window(&mut self, file: &Path) -> Result<()> {
+        self.capture(file, false)
+    }
+
+    fn capture(&mut self, file: &Path, beyond: bool) -> Result<()> {
+        let params = json!({"format": "png", "captureBeyondViewport": beyond});
         let shot = self.call("Page.captureScreenshot", params)?;
         let data = shot["data"].as_str().context("a picture")?;
         std::fs::write(file, STANDARD.decode(data)?)?;
