@@ -275,6 +275,7 @@ fn acting() -> Routes {
             form,
             searches::forget,
         )
+        .post("/console/{namespace}/keys/drop", form, key::carry_out)
         .post("/console/{namespace}/runs/{run}/cancel", form, run::cancel)
         .post("/console/{namespace}/runs/{run}/resume", form, run::resume)
         .post(

@@ -2,11 +2,13 @@
 
 mod attend;
 mod group;
+mod listing;
 mod sent;
 mod sources;
 
 pub(crate) use attend::{assign, note, snooze};
 pub(crate) use group::{preview_group, settle_group};
+pub(crate) use listing::list;
 pub(crate) use sent::keys_sent;
 pub(crate) use sources::source;
 
@@ -14,15 +16,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
-    Act, Amend, Amended, DoubtFilter, Effect, EffectFilter, EffectReason, EffectReopened, Page,
-    Settle, Settled, Verdict,
+    Act, Amend, Amended, DoubtFilter, Effect, EffectReason, EffectReopened, Page, Settle, Settled,
+    Verdict,
 };
 use semel_engine::{Amendment, OperatorStepError, SettleError, Settlement};
 use semel_model::event::StepVerb;
-use semel_model::{EffectId, Right, RunId, effect};
+use semel_model::{EffectId, Right, effect};
 use semel_store::audit::{self, AuditView};
 use semel_store::effects::{self, EffectView, Snoozing};
-use semel_store::runs;
 
 use crate::answer::Answered;
 use crate::app::App;
@@ -33,63 +34,6 @@ use crate::cursor;
 use crate::error::ApiError;
 use crate::payloads;
 use crate::query::{Named, PAGE_MAX, Params, page_size};
-
-/// `GET /v1/effects`.
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-    Params(filter): Params<EffectFilter>,
-) -> Answered {
-    let EffectFilter {
-        run,
-        external_id,
-        flow,
-        key,
-        ..
-    } = &filter;
-    let page = match (run, external_id, flow, key) {
-        (None, None, None, None) => page(&app, &caller, &filter).await?,
-        (Some(run), None, None, None) => of_run(&app, &caller, *run, &filter).await?,
-        (None, Some(id), None, None) => sources::of_external_id(&app, &caller, id, &filter).await?,
-        (None, None, Some(flow), Some(key)) => {
-            sources::of_key(&app, &caller, flow, key, &filter).await?
-        }
-        (_, _, _, _) => {
-            let detail = "effects are asked for by `run`, by `external_id`, or by `flow` and `key`";
-            return Err(ApiError::new(Code::QueryInvalid, detail));
-        }
-    };
-    payloads::ok(&caller, page)
-}
-
-async fn of_run(
-    app: &App,
-    caller: &Caller,
-    run: RunId,
-    filter: &EffectFilter,
-) -> Result<Page<Effect>, ApiError> {
-    let run = runs::find(app.cell().of(run), caller.namespace_id, run)
-        .await?
-        .ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
-    let (cell, namespace_id) = (app.cell().of(run.id), caller.namespace_id);
-    let found = effects::list_of_run(cell, namespace_id, run.partition_date, run.id).await?;
-    let wanted = |effect: &&EffectView| filter.state.is_none_or(|state| effect.state == state);
-    Ok(Page {
-        items: found.iter().filter(wanted).map(view).collect(),
-        next: None,
-    })
-}
-
-async fn page(app: &App, caller: &Caller, filter: &EffectFilter) -> Result<Page<Effect>, ApiError> {
-    let limit = page_size(filter.limit);
-    let before = cursor::read(filter.cursor.as_deref())?;
-    let (cell, namespace_id) = (app.cell().every(), caller.namespace_id);
-    let found = effects::list(cell, namespace_id, filter.state, before, limit).await?;
-    Ok(Page {
-        items: found.items.iter().map(view).collect(),
-        next: found.next.map(cursor::write_position),
-    })
-}
 
 /// `GET /v1/doubts`.
 pub(crate) async fn list_doubts(

@@ -130,13 +130,22 @@ pub struct EffectFilter {
     /// Only those that the destination knows by this identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
-    /// Only of the run that this flow has for `key`.
+    /// Only of this flow; with `key`, only of the run that it has for the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::FlowName>)]
     pub flow: Option<FlowName>,
     /// The key, with `flow`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// Only of the step with this path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// Only those whose latest attempt was intended at this time or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Only those whose latest attempt was intended before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
     /// The most effects of one page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u16>,

@@ -90,6 +90,12 @@ const WAYS: [(&str, &[&str]); 22] = [
             "?flow=orders&key={key}",
             "?external_id={external}",
             "?external_id=none",
+            "?flow=seldom",
+            "?flow=orders&state=failed",
+            "?step=charge",
+            "?step=none",
+            "?since={since}",
+            "?until={since}",
         ],
     ),
     (

@@ -2,12 +2,13 @@
 
 use jiff::Timestamp;
 use semel_api::types::{Act, Attended, Effect, Page as Found, Sent};
+use semel_model::Right;
 
 use super::markup::{self, Markup, Whole};
 use super::named_runs::NamedRuns;
 use super::shell::{Page, Shell, keep, next_page, show};
 use super::visit::Visit;
-use super::{empty, words};
+use super::{empty, forms, runs, words};
 use crate::answer::Answered;
 
 /// How many effects a page has.
@@ -21,29 +22,27 @@ const PRESETS: &[(&str, &str)] = &[
     ("Failed", "failed"),
 ];
 
+/// What the list is narrowed by beside its state, as the API names it.
+const NARROWED: [&str; 5] = ["flow", "step", "since", "until", "external_id"];
+
 /// `GET /console/{namespace}/effects`.
 pub(super) async fn page(visit: Visit) -> Answered {
-    let (state, external) = (visit.parameter("state"), visit.parameter("external_id"));
-    let cursor = visit.parameter("cursor");
-    let asked = [
-        ("state", state),
-        ("external_id", external),
-        ("limit", PAGE),
-        ("cursor", cursor),
-    ];
+    let state = visit.parameter("state");
+    let typed = NARROWED.map(|name| (name, visit.parameter(name)));
+    let spelled = typed.map(|(name, value)| (name, runs::spelled(name, value, visit.now)));
+    let mut asked = vec![("state", state)];
+    asked.extend(spelled.iter().map(|(name, value)| (*name, value.as_str())));
+    asked.extend([("limit", PAGE), ("cursor", visit.parameter("cursor"))]);
     let json = words::address("/v1/effects", &asked);
     let mut command = "semel effect list".to_owned();
-    let options = [
-        ("--state", state),
-        ("--external-id", external),
-        ("--limit", PAGE),
-        ("--cursor", cursor),
-    ];
-    for (option, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&format!(" {option} {}", words::shell_word(value)));
+    for (name, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
+        let option = name.replace('_', "-");
+        command.push_str(&format!(" --{option} {}", words::shell_word(value)));
     }
     let links = PRESETS.iter().map(|(name, preset)| {
-        let href = words::address(&visit.page("/effects"), &[("state", preset)]);
+        let mut kept = typed.to_vec();
+        kept.push(("state", preset));
+        let href = words::address(&visit.page("/effects"), &kept);
         match *preset == state {
             true => Markup::text(name).within("strong", "preset"),
             false => Markup::text(name).link(&href),
@@ -53,11 +52,12 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let shell = Shell::new(&visit, "/effects", "Effects", &json, &command);
     let found: Found<Effect> = match visit.get(&json).await {
         Ok(found) => found,
-        Err(error) => return keep(shell, error, vec![presets]),
+        Err(error) => return keep(shell, error, vec![presets, narrow(&visit, &typed)]),
     };
-    let mut body = vec![presets];
+    let is_narrowed = !state.is_empty() || typed.iter().any(|(_, value)| !value.is_empty());
+    let mut body = vec![presets, narrow(&visit, &typed)];
     body.push(match found.items.is_empty() {
-        true => nothing(state, external, found.next.is_some()),
+        true => nothing(is_narrowed, found.next.is_some()),
         false => {
             let named =
                 NamedRuns::of(&visit, found.items.iter().map(|it| it.run).collect()).await?;
@@ -66,7 +66,8 @@ pub(super) async fn page(visit: Visit) -> Answered {
             table_by(&visit, caption, &found.items, ("Key of the run", &by_key))
         }
     });
-    let filter = [("state", state), ("external_id", external)];
+    let mut filter = typed.to_vec();
+    filter.push(("state", state));
     let here = visit.page("/effects");
     body.extend(next_page(
         "Older effects",
@@ -85,9 +86,29 @@ pub(super) async fn page(visit: Visit) -> Answered {
     })
 }
 
+/// What the list is narrowed by, as a form that asks for the page.
+fn narrow(visit: &Visit, typed: &[(&'static str, &str)]) -> Markup {
+    let labels = [
+        ("Flow", "Such as orders."),
+        ("Step", "The path of a step, such as charge."),
+        ("Since", "A time, a day, or how long ago: 24h."),
+        ("Until", "A time, a day, or how long ago."),
+        ("External id", "What the destination calls it; alone."),
+    ];
+    let fields = typed.iter().zip(labels);
+    let mut fields: Vec<Markup> = fields
+        .map(|((name, value), (label, help))| forms::line(name, label, value, help))
+        .collect();
+    fields.push(forms::carried("state", visit.parameter("state")));
+    let is_narrowed = typed.iter().any(|(_, value)| !value.is_empty());
+    let of = (visit.page("/effects"), Right::Read);
+    let form = forms::ask_page(visit, of, fields, "Show");
+    forms::folded("Narrow the list", is_narrowed, &form).within("div", "narrow")
+}
+
 /// What a list without an effect says.
-fn nothing(state: &str, external: &str, has_next: bool) -> Markup {
-    match (has_next, state.is_empty() && external.is_empty()) {
+fn nothing(is_narrowed: bool, has_next: bool) -> Markup {
+    match (has_next, !is_narrowed) {
         (true, _) => empty::nothing(
             "Among the newest effects there is none of this kind. Older ones may have some.",
         ),
@@ -249,11 +270,8 @@ fn deniable(visit: &Visit, effect: &Effect) -> Markup {
         "Before that, the last attempt could still arrive: a paused server may begin to send for {}, the exchange takes up to {}, and the destination may act for {} after it.",
         deniable.lease, deniable.timeout, deniable.acts_within
     );
-    Markup::join([
-        Markup::fixed(opens),
-        visit.time(deniable.from),
-        Markup::text(&why).within("span", "quiet-text"),
-    ])
+    let opens = markup::assembled(format!("{opens} {}.", visit.time(deniable.from)));
+    Markup::join([opens, Markup::text(&why).within("span", "quiet-text")])
 }
 
 /// What people said of a doubt.

@@ -1,37 +1,61 @@
 //! The story of one key: what came, what was done, and what was not done again.
 
+mod drop_key;
+
+pub(super) use drop_key::carry_out;
+
 use std::collections::BTreeMap;
 
+use axum::http::StatusCode;
 use semel_api::types::{Duplicate, Effect, FoundKey, OnceEffect, Run};
 use semel_model::NamedEffectState;
 use semel_model::effect::EffectState;
 
 use super::forms::section;
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, show};
+use super::shell::{Page, Shell, Trouble, show_as};
 use super::visit::Visit;
 use super::{approvals, duplicates, effects, runs, words};
 use crate::answer::Answered;
 
 /// `GET /console/{namespace}/keys?key=`.
 pub(super) async fn page(visit: Visit) -> Answered {
-    let key = visit.parameter("key");
+    show_key(&visit, visit.parameter("key"), (StatusCode::OK, None), "").await
+}
+
+async fn show_key(
+    visit: &Visit,
+    key: &str,
+    (status, problem): (StatusCode, Option<Trouble>),
+    reason: &str,
+) -> Answered {
     let json = words::address("/v1/find", &[("key", key)]);
     let found: FoundKey = visit.get(&json).await?;
     let command = format!("semel find {}", words::shell_word(key));
-    let mut shell = Shell::new(&visit, "/runs", key, &json, &command);
+    let mut shell = Shell::new(visit, "/runs", key, &json, &command);
     shell.search_for(key);
     let verdict = verdict(&found);
-    show(&Page {
-        shell,
-        heading_markup: markup::code(key),
-        lead_markup: Markup::default(),
-        problem: None,
-        body_markup: Markup::join([
-            Markup::text(&verdict.text).within("p", verdict.class),
-            body(&visit, &found),
-        ]),
-    })
+    let export = Markup::fixed("Export as JSON").link(&shell.same.open);
+    let mut parts = vec![
+        Markup::text(&verdict.text).within("p", verdict.class),
+        export.within("p", "presets"),
+        body(visit, &found),
+    ];
+    parts.extend(drop_key::section(
+        visit,
+        &found,
+        (reason, problem.is_some()),
+    )?);
+    show_as(
+        status,
+        &Page {
+            shell,
+            heading_markup: markup::code(key),
+            lead_markup: Markup::default(),
+            problem,
+            body_markup: Markup::join(parts),
+        },
+    )
 }
 
 fn body(visit: &Visit, found: &FoundKey) -> Markup {

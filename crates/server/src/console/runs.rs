@@ -66,7 +66,7 @@ fn read(text: &str, now: Timestamp) -> Search {
 }
 
 /// A value as the API takes it. What it does not take is passed on as it is, and answered with what to do.
-fn spelled(name: &str, value: &str, now: Timestamp) -> String {
+pub(super) fn spelled(name: &str, value: &str, now: Timestamp) -> String {
     match name {
         "release" => value.strip_prefix('r').unwrap_or(value).to_owned(),
         "since" | "until" => time(value, now).map_or_else(|| value.to_owned(), |at| at.to_string()),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use semel_api::Code;
 use semel_api::types::{Effect, EffectFilter, Page, Source};
 use semel_model::{FlowName, RunId};
+use semel_store::effects::EffectView;
 use semel_store::runs::RunView;
 use semel_store::{claims, effects, runs};
 
@@ -32,7 +33,8 @@ pub(super) async fn of_external_id(
     let ids: Vec<RunId> = found.items.iter().map(|effect| effect.run).collect();
     let known = runs::find_many(cell.every(), namespace_id, &ids).await?;
     let sources: BTreeMap<RunId, Source> = known.iter().map(|run| (run.id, source(run))).collect();
-    let items = found.items.iter().map(|effect| Effect {
+    let wanted = found.items.iter().filter(|effect| fits(effect, filter));
+    let items = wanted.map(|effect| Effect {
         source: sources.get(&effect.run).cloned(),
         ..view(effect)
     });
@@ -60,7 +62,8 @@ pub(super) async fn of_key(
         effects::list_of_run(cell.of(run.id), namespace_id, run.partition_date, run.id).await?;
     let wanted = found
         .iter()
-        .filter(|effect| filter.state.is_none_or(|state| effect.state == state));
+        .filter(|effect| filter.state.is_none_or(|state| effect.state == state))
+        .filter(|effect| fits(effect, filter));
     let items = wanted.map(|effect| Effect {
         source: Some(source(&run)),
         ..view(effect)
@@ -77,4 +80,17 @@ pub(crate) fn source(run: &RunView) -> Source {
         key: run.key.text(),
         release: Some(run.release),
     }
+}
+
+/// Whether an effect lies before all that is asked for.
+pub(super) fn is_before(filter: &EffectFilter, effect: &EffectView) -> bool {
+    filter.since.is_some_and(|since| effect.intended_at < since)
+}
+
+/// Whether an effect is of the step and of the time that are asked for.
+pub(super) fn fits(effect: &EffectView, filter: &EffectFilter) -> bool {
+    let of_step = filter.step.as_ref().is_none_or(|step| effect.step == *step);
+    let in_time =
+        !is_before(filter, effect) && filter.until.is_none_or(|until| effect.intended_at < until);
+    of_step && in_time
 }

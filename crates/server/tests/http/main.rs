@@ -16,6 +16,7 @@ mod console;
 mod contract;
 mod doubt_groups;
 mod doubts;
+mod effect_lists;
 mod find;
 mod held;
 mod held_again;

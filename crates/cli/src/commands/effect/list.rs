@@ -1,5 +1,6 @@
 //! `semel effect list`.
 
+use jiff::Timestamp;
 use semel_api::types::EffectFilter;
 use semel_model::effect::EffectState;
 use semel_model::{FlowName, RunId};
@@ -13,6 +14,7 @@ use crate::views;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel effect list --state in_doubt
+  semel effect list --flow orders --step charge --since 2026-11-01T00:00:00Z
   semel effect list --external-id ch_3Nq8      which order made this charge
   semel effect list --flow charge --key o-42   which charge this order made")]
 pub(crate) struct Arguments {
@@ -25,12 +27,21 @@ pub(crate) struct Arguments {
     /// Only those with this identifier at the destination.
     #[arg(long, value_name = "ID", conflicts_with_all = ["run", "flow"])]
     external_id: Option<String>,
-    /// Only those of the run of this flow and --key.
-    #[arg(long, requires = "key", conflicts_with = "run")]
+    /// Only those of this flow; with --key, of its run of that key.
+    #[arg(long, conflicts_with = "run")]
     flow: Option<FlowName>,
     /// The key, with --flow.
     #[arg(long, requires = "flow")]
     key: Option<String>,
+    /// Only those of the step with this path.
+    #[arg(long)]
+    step: Option<String>,
+    /// Only those intended at this time or later, e.g. 2026-11-01T00:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    since: Option<Timestamp>,
+    /// Only those intended before this time.
+    #[arg(long, value_name = "TIME")]
+    until: Option<Timestamp>,
     /// The most effects to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]
     limit: u16,
@@ -46,6 +57,9 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         external_id: arguments.external_id.clone(),
         flow: arguments.flow.clone(),
         key: arguments.key.clone(),
+        step: arguments.step.clone(),
+        since: arguments.since,
+        until: arguments.until,
         limit: Some(arguments.limit),
         cursor: arguments.cursor.clone(),
     };

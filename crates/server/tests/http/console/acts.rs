@@ -306,3 +306,53 @@ async fn a_held_delivery_shows_what_differs_and_is_decided_once() -> Result<()> 
     assert!(!after.contains("Dismiss it"));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_key_is_dropped_by_a_form_once_and_only_with_a_reason_and_the_right() -> Result<()> {
+    let stage = Stage::start().await?;
+    let browser = Browser::signed_in(&stage.world).await?;
+    let path = "/console/main/keys?key=o-1";
+    let (form, key) = carried(&browser, path).await?;
+    let mut fields = vec![
+        ("form", form.as_str()),
+        ("key", &key),
+        ("subject", "o-1"),
+        ("flow", "charging"),
+        ("reason", ""),
+    ];
+    let drop_key = "/console/main/keys/drop";
+
+    let without = browser.post(drop_key, &fields).await?;
+    fields.pop();
+    fields.push(("reason", "the order was sent by mistake"));
+    let first = browser.post(drop_key, &fields).await?;
+    let again = browser.post(drop_key, &fields).await?;
+    fields[2].1 = "o-2";
+    let running = browser.post(drop_key, &fields).await?;
+
+    ensure!(without.status.is_client_error(), "{}", without.status);
+    ensure!(without.text().contains("class=\"trouble\""));
+    let to = Some("/console/main/keys?key=o-1");
+    for dropped in [&first, &again] {
+        assert_eq!(
+            (dropped.status.as_u16(), dropped.header("location")),
+            (303, to)
+        );
+    }
+    ensure!(
+        running.status.is_client_error(),
+        "a run in doubt keeps its key"
+    );
+    let page = browser.page("/console/main/audit?subject=o-1").await?;
+    let recorded = browser.page("/console/main/audit").await?;
+    let count = recorded.matches("the order was sent by mistake").count();
+    ensure!(count == 1, "{count} records: {page}");
+    let viewer = Browser::with_rights(&stage.world, "viewer", Right::Read.into()).await?;
+    let seen = viewer.page("/console/main/keys?key=o-2").await?;
+    ensure!(seen.contains("does not have the right operate"), "{seen}");
+    ensure!(
+        seen.contains("/console/main/json/find?key=o-2\">Export as JSON"),
+        "{seen}"
+    );
+    Ok(())
+}
