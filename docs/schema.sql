@@ -77,10 +77,13 @@ CREATE TABLE namespaces (
     weight integer NOT NULL DEFAULT 1,
     -- How many of its runs may be due and wait for a server before new deliveries are refused; null where as many as come.
     backlog_max integer,
+    -- How long its ended runs are kept whose flow does not say; null where as long as the server says.
+    history_ms bigint,
 
     CONSTRAINT namespaces_pkey PRIMARY KEY (id),
     CONSTRAINT namespaces_name_key UNIQUE (name),
     CONSTRAINT namespaces_backlog_max_check CHECK ((backlog_max > 0)),
+    CONSTRAINT namespaces_history_ms_check CHECK ((history_ms > 0)),
     CONSTRAINT namespaces_weight_check CHECK (((weight >= 1) AND (weight <= 1000)))
 );
 
@@ -1368,7 +1371,7 @@ CREATE INDEX resources_by_run ON resources USING btree (run_id) WHERE (run_id IS
 CREATE TABLE archives (
     -- The file, whatever it is called: it is written anew where runs in it are erased.
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
-    -- Writing: its runs are still here. Kept: its runs are in it alone. Removing: nothing needs it.
+    -- Writing: nothing leads to it yet. Kept: archived_runs leads to it. Removing: nothing needs it.
     state text NOT NULL DEFAULT 'writing'::text,
     -- What it is called in the archive.
     object text NOT NULL,
@@ -1402,8 +1405,11 @@ CREATE TABLE archived_runs (
     namespace_id integer NOT NULL,
     -- The claim of its key; of a child run, that of the outermost run.
     claim_id uuid NOT NULL,
+    -- SHA-256 of what the file says of it.
+    sha256 bytea NOT NULL,
 
-    CONSTRAINT archived_runs_pkey PRIMARY KEY (run_id, archive_id)
+    CONSTRAINT archived_runs_pkey PRIMARY KEY (run_id, archive_id),
+    CONSTRAINT archived_runs_sha256_check CHECK ((octet_length(sha256) = 32))
 );
 CREATE INDEX archived_runs_by_archive ON archived_runs USING btree (archive_id);
 

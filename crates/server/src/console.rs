@@ -56,7 +56,6 @@ mod waits;
 mod words;
 
 // The page of a run calls the forms by their old name.
-use forms as acts;
 
 pub(crate) use api::LocalApi;
 pub(crate) use graph::{Graph, StepCounts};

@@ -35,7 +35,7 @@ const CHARTS: [Chart; 3] = [
     },
     Chart {
         id: "chart-ends",
-        title: "What became of them",
+        title: "Runs that ended or stopped",
         series: &[
             Series {
                 what: "succeeded",
@@ -54,6 +54,12 @@ const CHARTS: [Chart; 3] = [
                 name: "stopped for you",
                 class: "doubt",
                 shape: "◆",
+            },
+            Series {
+                what: "cancelled",
+                name: "cancelled",
+                class: "rest",
+                shape: "×",
             },
         ],
     },
@@ -128,7 +134,8 @@ pub(super) async fn page(visit: Visit) -> Answered {
         .get(&format!("/v1/runs?state=active&limit={limit}"))
         .await?;
     let found: Found = visit.get("/v1/overview").await?;
-    let tallies: HourTallies = visit.get("/v1/tallies/hours").await?;
+    // With the present one these are 24.
+    let tallies: HourTallies = visit.get("/v1/tallies/hours?hours=23").await?;
     let hours = Hours::new(&tallies, visit.now, &visit.look.zone);
     let charts = CHARTS.iter().map(|chart| chart::draw(chart, &hours));
     let caption = "What happened in each hour, the latest first";

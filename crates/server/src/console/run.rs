@@ -12,7 +12,7 @@ use semel_api::types::{
 use semel_model::Right;
 use serde_json::Value;
 
-use super::acts::{self, Button, Offer};
+use super::forms::{self, Button, Offer};
 use super::markup::{self, Markup, Whole, assembled};
 use super::shell::{Page, Shell, Trouble, show_as, status_of};
 use super::visit::{Form, Visit};
@@ -104,7 +104,7 @@ fn body(
     let first = timeline::first_row(visit.parameter("rows"));
     let picture = timeline::draw(&detail.journal, first);
     if !picture.is_empty() {
-        parts.push(acts::section("timeline", "Timeline", &picture));
+        parts.push(forms::section("timeline", "Timeline", &picture));
     }
     if !detail.effects.is_empty() {
         let table = match detail.run.archived_at {
@@ -112,32 +112,36 @@ fn body(
             None => effects::table,
         };
         let table = table(visit, "Effects of this run", &detail.effects);
-        parts.push(acts::section("effects", "Effects", &table));
+        parts.push(forms::section("effects", "Effects", &table));
     }
     if !detail.child_runs.is_empty() {
-        parts.push(acts::section(
+        parts.push(forms::section(
             "items",
             "Items and branches",
             &Markup::join([child_runs(detail), items]),
         ));
     }
     if !detail.waits.is_empty() {
-        parts.push(acts::section("waits", "Waits", &waits(visit, detail)));
+        parts.push(forms::section("waits", "Waits", &waits(visit, detail)));
     }
-    parts.push(acts::section(
+    parts.push(forms::section(
         "values",
         "Input and result",
         &values(visit, detail, &whole),
     ));
     let offers = offers(visit, detail, typed)?;
     if !offers.is_empty() {
-        parts.push(acts::section("acts", "Acts", &offers));
+        parts.push(forms::section("acts", "Acts", &offers));
     }
     if !detail.acts.is_empty() {
         let table = effects::acts_table(visit, &detail.acts);
-        parts.push(acts::section("audit", "What operators did", &table));
+        parts.push(forms::section("audit", "What operators did", &table));
     }
-    parts.push(acts::section("journal", "Journal", &journal(visit, detail)));
+    parts.push(forms::section(
+        "journal",
+        "Journal",
+        &journal(visit, detail),
+    ));
     Ok(Markup::join(parts))
 }
 
@@ -273,17 +277,17 @@ fn offers(
         RunStatus::Quarantined,
     ];
     if resumable.contains(&run.state) && run.erased_at.is_none() {
-        let form = acts::form(
+        let form = forms::form(
             visit,
             Offer {
                 action: act("resume"),
                 right: Right::Operate,
                 fields: vec![
-                    acts::check(
+                    forms::check(
                         "ask_again",
                         "If an approval was rejected or ran out of time: ask the people again.",
                     ),
-                    acts::reason("resume", reason),
+                    forms::reason("resume", reason),
                 ],
                 buttons: vec![Button {
                     label: "Resume this run",
@@ -292,15 +296,15 @@ fn offers(
                 }],
             },
         )?;
-        offers.push(acts::folded("Resume", refused, &form));
+        offers.push(forms::folded("Resume", refused, &form));
     }
     if !run.state.is_ended() && !run.cancelling {
-        let form = acts::form(
+        let form = forms::form(
             visit,
             Offer {
                 action: act("cancel"),
                 right: Right::Operate,
-                fields: vec![acts::reason("cancel", reason)],
+                fields: vec![forms::reason("cancel", reason)],
                 buttons: vec![Button {
                     label: "Cancel this run",
                     class: "danger",
@@ -308,7 +312,7 @@ fn offers(
                 }],
             },
         )?;
-        offers.push(acts::folded("Cancel", refused, &form));
+        offers.push(forms::folded("Cancel", refused, &form));
     }
     offers.extend(replay::link(visit, detail));
     match offers.is_empty() {
