@@ -20,7 +20,10 @@ use tokio::task::JoinSet;
 use crate::ground::{self, KV_FLOW};
 
 /// The quiet namespace may take this much longer beside the others.
-const RATIO_MAX: f64 = 2.0;
+const RATIO_MAX: f64 = 1.5;
+
+/// Nor may its runs take longer than this at the 99th percentile.
+const P99_MS_MAX: f64 = 500.0;
 
 /// How many runs a server holds at once.
 const CAPACITY: &str = "1024";
@@ -103,7 +106,7 @@ pub(crate) async fn run(asked: &Fairness) -> Result<bool> {
     let beside = measure(&caller, &quiet, &client, asked, "beside").await?;
 
     let ratio = beside.p99_ms / alone.p99_ms;
-    let is_fair = ratio <= RATIO_MAX;
+    let is_fair = ratio <= RATIO_MAX && beside.p99_ms <= P99_MS_MAX;
     let figures = json!({
         "schema": "semel-bench-fair/1",
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
@@ -116,6 +119,7 @@ pub(crate) async fn run(asked: &Fairness) -> Result<bool> {
         "ratio_p50": beside.p50_ms / alone.p50_ms,
         "ratio_p99": ratio,
         "bound_p99": RATIO_MAX,
+        "bound_p99_ms": P99_MS_MAX,
         "met": is_fair,
     });
     let text = serde_json::to_string_pretty(&figures)?;

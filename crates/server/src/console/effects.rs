@@ -121,6 +121,9 @@ fn nothing(is_narrowed: bool, has_next: bool) -> Markup {
     }
 }
 
+/// The heading of a column that names the runs of effects, and how each is named.
+pub(super) type NamedBy<'a> = (&'static str, &'a dyn Fn(&Effect) -> Markup);
+
 /// The effects of one run as a table.
 pub(super) fn table(visit: &Visit, caption: &str, effects: &[Effect]) -> Markup {
     effects_table(visit, caption, effects, None, true)
@@ -136,7 +139,7 @@ pub(super) fn table_by(
     visit: &Visit,
     caption: &str,
     effects: &[Effect],
-    named: (&'static str, &dyn Fn(&Effect) -> Markup),
+    named: NamedBy<'_>,
 ) -> Markup {
     effects_table(visit, caption, effects, Some(named), true)
 }
@@ -145,7 +148,7 @@ fn effects_table(
     visit: &Visit,
     caption: &str,
     effects: &[Effect],
-    named: Option<(&'static str, &dyn Fn(&Effect) -> Markup)>,
+    named: Option<NamedBy<'_>>,
     with_links: bool,
 ) -> Markup {
     let row = |effect: &Effect| {

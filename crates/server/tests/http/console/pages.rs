@@ -77,7 +77,7 @@ async fn the_overview_says_whether_it_is_well_and_draws_the_last_day() -> Result
     );
     let table = page.split("What happened in each hour").nth(1);
     let table = table.and_then(|rest| rest.split("</table>").next());
-    assert_eq!(table.context("a table")?.matches("<tr>").count(), 26);
+    assert_eq!(table.context("a table")?.matches("<tr>").count(), 25);
     Ok(())
 }
 
