@@ -1554,6 +1554,7 @@ CREATE TABLE tallies (
     CONSTRAINT tallies_count_check CHECK ((count > 0))
 ) WITH (fillfactor=70);
 CREATE INDEX tallies_by_age ON tallies USING btree (is_hour, minute);
+CREATE INDEX tallies_of_flows ON tallies USING btree (namespace_id, minute) WHERE (is_hour AND (step = ''::text));
 
 -- Where the alerts of a namespace go. A namespace without a row records no alerts.
 CREATE TABLE alert_settings (

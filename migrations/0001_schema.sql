@@ -1415,6 +1415,7 @@ COMMENT ON COLUMN tallies.step IS 'The step, where attempts are counted by step,
 COMMENT ON COLUMN tallies.what IS 'What is counted.';
 COMMENT ON COLUMN tallies.count IS 'How much.';
 CREATE INDEX tallies_by_age ON tallies (is_hour, minute);
+CREATE INDEX tallies_of_flows ON tallies (namespace_id, minute) WHERE is_hour AND step = '';
 
 -- ------------------------------------------------------------------------------------------- Alerts
 

@@ -183,10 +183,11 @@ async fn count_ended(home: &Home, server: &Served, ids: &[String]) -> Result<usi
 
 /// The most rehearsals that run at once, while somebody watches.
 async fn count_at_once(client: Connection, watching: Arc<AtomicBool>) -> Result<i64> {
-    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'semel_rehearsal%'";
+    // Not their schemas: that of one which has ended may be dropped while the next begins.
+    let running = "SELECT count(*) FROM rehearsals WHERE state = 'running'";
     let mut most = 0;
     while watching.load(Ordering::SeqCst) {
-        let now: i64 = client.query_one(schemas, &[]).await?.get(0);
+        let now: i64 = client.query_one(running, &[]).await?.get(0);
         most = most.max(now);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

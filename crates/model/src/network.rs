@@ -44,8 +44,9 @@ pub enum NetworkError {
 pub struct Network(IpNet);
 
 impl Network {
+    /// The unspecified address is nobody's, and in no network.
     fn contains(self, address: IpAddr) -> bool {
-        self.0.contains(&address.to_canonical())
+        !address.is_unspecified() && self.0.contains(&address.to_canonical())
     }
 }
 
@@ -310,6 +311,19 @@ mod tests {
         }
         assert!(!own.include(&anywhere));
         assert!(anywhere.include(&anywhere));
+    }
+
+    #[test]
+    fn the_unspecified_address_is_in_no_network() {
+        let half: Networks = ["0.0.0.0/1", "::/1"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
+
+        assert!(half.admit(Some("1.2.3.4".parse().unwrap())));
+        for nobody in ["0.0.0.0", "::"] {
+            assert!(!half.admit(Some(nobody.parse().unwrap())), "{nobody}");
+        }
     }
 
     #[test]

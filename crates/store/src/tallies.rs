@@ -62,7 +62,7 @@ const SUM_OF_STEPS: &str = "
                           GROUP BY step, what) AS t ON true
      ORDER BY t.step, t.what";
 
-/// Everything by hour, of all flows together: an hour has few rows whatever the number of flows.
+/// Everything by hour, of all flows together: the rows of steps, of which there are many more, are in another index.
 macro_rules! by_hour {
     ($condition:literal) => {
         concat!(

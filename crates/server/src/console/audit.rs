@@ -118,9 +118,7 @@ fn links(visit: &Visit, filter: &[(&str, &str)]) -> Markup {
 fn form(visit: &Visit, filter: &[(&str, &str)]) -> Markup {
     let value = |name: &str| {
         let found = filter.iter().find(|(known, _)| *known == name);
-        // What a person could not see is not offered to be asked again.
-        let found = found.filter(|(_, value)| markup::visible(value, false) == *value);
-        found.map_or("", |(_, value)| *value)
+        found.map_or("", |(_, value)| markup::offered(value))
     };
     let fields = vec![
         forms::line("actor", "Who", value("actor"), "Such as token:ci."),

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use semel_api::types::HourTallies;
 
-use super::markup::{Markup, assembled, escape, table};
+use super::markup::{Markup, assembled, escape, table_to_scroll};
 use super::words;
 
 const HEIGHT: u64 = 80;
@@ -193,7 +193,7 @@ pub(super) fn as_table(caption: &str, charts: &[Chart], hours: &Hours<'_>) -> Ma
         [name].into_iter().chain(counts).collect()
     };
     let rows: Vec<Vec<Markup>> = hours.hours.iter().rev().map(row).collect();
-    table(caption, &columns, &rows)
+    table_to_scroll(caption, &columns, &rows)
 }
 
 #[cfg(test)]

@@ -97,9 +97,12 @@ fn narrow(visit: &Visit, typed: &[(&'static str, &str)]) -> Markup {
     ];
     let fields = typed.iter().zip(labels);
     let mut fields: Vec<Markup> = fields
-        .map(|((name, value), (label, help))| forms::line(name, label, value, help))
+        .map(|((name, value), (label, help))| {
+            forms::line(name, label, markup::offered(value), help)
+        })
         .collect();
-    fields.push(forms::carried("state", visit.parameter("state")));
+    let state = markup::offered(visit.parameter("state"));
+    fields.push(forms::carried("state", state));
     let is_narrowed = typed.iter().any(|(_, value)| !value.is_empty());
     let of = (visit.page("/effects"), Right::Read);
     let form = forms::ask_page(visit, of, fields, "Show");

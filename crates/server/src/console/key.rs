@@ -11,6 +11,8 @@ use semel_api::types::{Duplicate, Effect, FoundKey, OnceEffect, Run};
 use semel_model::NamedEffectState;
 use semel_model::effect::EffectState;
 
+use drop_key::TypedDrop;
+
 use super::forms::section;
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, show_as};
@@ -20,14 +22,21 @@ use crate::answer::Answered;
 
 /// `GET /console/{namespace}/keys?key=`.
 pub(super) async fn page(visit: Visit) -> Answered {
-    show_key(&visit, visit.parameter("key"), (StatusCode::OK, None), "").await
+    let typed = TypedDrop::default();
+    show_key(
+        &visit,
+        visit.parameter("key"),
+        (StatusCode::OK, None),
+        typed,
+    )
+    .await
 }
 
 async fn show_key(
     visit: &Visit,
     key: &str,
     (status, problem): (StatusCode, Option<Trouble>),
-    reason: &str,
+    typed: TypedDrop<'_>,
 ) -> Answered {
     let json = words::address("/v1/find", &[("key", key)]);
     let found: FoundKey = visit.get(&json).await?;
@@ -44,7 +53,7 @@ async fn show_key(
     parts.extend(drop_key::section(
         visit,
         &found,
-        (reason, problem.is_some()),
+        (typed, problem.is_some()),
     )?);
     show_as(
         status,

@@ -98,6 +98,14 @@ pub(super) fn escape(text: &str) -> String {
     safe
 }
 
+/// What was typed, where a person can see all of it: what they could not see is not offered to be asked again.
+pub(super) fn offered(typed: &str) -> &str {
+    match visible(typed, false) == typed {
+        true => typed,
+        false => "",
+    }
+}
+
 /// A text whose characters can all be seen and stand in the order in which they are stored.
 pub(super) fn visible(text: &str, keeps_lines: bool) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -213,8 +221,31 @@ pub(super) fn block(text: &str, whole: &Whole) -> Markup {
 
 /// A table; on a narrow screen each row is a card.
 pub(super) fn table(caption: &str, columns: &[&'static str], rows: &[Vec<Markup>]) -> Markup {
+    table_in("<div class=\"table\">", caption, columns, rows)
+}
+
+/// A wide table without a link in it: a keyboard can scroll it.
+pub(super) fn table_to_scroll(
+    caption: &str,
+    columns: &[&'static str],
+    rows: &[Vec<Markup>],
+) -> Markup {
+    table_in(
+        "<div class=\"table\" tabindex=\"0\">",
+        caption,
+        columns,
+        rows,
+    )
+}
+
+fn table_in(
+    begin: &'static str,
+    caption: &str,
+    columns: &[&'static str],
+    rows: &[Vec<Markup>],
+) -> Markup {
     let mut markup = format!(
-        "<div class=\"table\"><table><caption>{}</caption><thead><tr>",
+        "{begin}<table><caption>{}</caption><thead><tr>",
         escape(caption)
     );
     for column in columns {

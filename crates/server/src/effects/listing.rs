@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use axum::extract::State;
+use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::{Effect, EffectFilter, Page};
 use semel_model::RunId;
@@ -122,7 +123,9 @@ async fn page(app: &App, caller: &Caller, filter: &EffectFilter) -> Result<Page<
 /// Where a list begins: behind the page before, and before `until`.
 fn begin(filter: &EffectFilter) -> Result<Option<Position>, ApiError> {
     let cursor = cursor::read(filter.cursor.as_deref())?;
-    let until = filter.until.map(|until| (until, Uuid::nil()));
+    // The database does not have every year.
+    let until = filter.until.map(|until| until.max(Timestamp::UNIX_EPOCH));
+    let until = until.map(|until| (until, Uuid::nil()));
     Ok(match (cursor, until) {
         (Some(cursor), Some(until)) => Some(cursor.min(until)),
         (cursor, until) => cursor.or(until),

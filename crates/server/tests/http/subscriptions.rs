@@ -197,7 +197,7 @@ async fn a_source_key_is_found_by_external_id_and_back() -> Result<()> {
         flow: Some(flow.clone()),
         ..EffectFilter::default()
     };
-    let half = client.list_effects(&half).await;
+    let of_flow = client.list_effects(&half).await?.items;
     let none = client.list_effects(&of_key(&flow, "o-3")).await;
 
     let source = found[0]
@@ -207,7 +207,7 @@ async fn a_source_key_is_found_by_external_id_and_back() -> Result<()> {
     assert_eq!((found.len(), source), (1, Some(("charge", "o-2"))));
     assert_eq!(back, found);
     assert!(foreign.items.is_empty());
-    assert_eq!(refused(half)?, Code::QueryInvalid);
+    assert!(of_flow.contains(&found[0]), "a flow is enough: {of_flow:?}");
     assert_eq!(refused(none)?, Code::KeyNotFound);
     Ok(())
 }

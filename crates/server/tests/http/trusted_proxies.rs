@@ -51,17 +51,15 @@ async fn a_token_is_used_from_the_address_that_a_trusted_proxy_says() -> Result<
 
     for (headers, status) in [
         (vec![(XFF, "192.0.2.7")], 200),
-        (vec![(RFC, "for=192.0.2.7;proto=https")], 200),
         (vec![(XFF, "203.0.113.9, 192.0.2.7, 127.0.0.1")], 200),
         // What the client wrote stands before what the proxy wrote.
         (vec![(XFF, "192.0.2.7, 203.0.113.9")], 401),
         (vec![(XFF, "192.0.2.7"), (XFF, "203.0.113.9")], 401),
-        (vec![(RFC, "for=192.0.2.7, for=203.0.113.9")], 401),
-        // A proxy that writes one header passes on the other.
+        // A proxy that writes one header passes on the other, which is not read.
+        (vec![(RFC, "for=192.0.2.7")], 401),
         (vec![(RFC, "for=192.0.2.7"), (XFF, "203.0.113.9")], 401),
-        (vec![(RFC, "for=203.0.113.9"), (XFF, "192.0.2.7")], 401),
-        // What hides behind quotes, what is no address, and nothing at all.
-        (vec![(RFC, "for=192.0.2.7;x=\", for=\"203.0.113.9\"")], 401),
+        (vec![(RFC, "for=203.0.113.9"), (XFF, "192.0.2.7")], 200),
+        // What is no address, and nothing at all.
         (vec![(XFF, "192.0.2.7, unknown")], 401),
         (vec![(XFF, "192.0.2.7, ")], 401),
         (vec![("x-real-ip", "192.0.2.7")], 401),

@@ -35,7 +35,11 @@ pub(in super::super) async fn carry_out(visit: Visit, form: Form) -> Answered {
         }
         Err(error) => {
             let at = (status_of(&error), Some(error.into()));
-            show_key(&visit, key, at, form.get("reason")).await
+            let typed = TypedDrop {
+                flow: form.get("flow"),
+                reason: form.get("reason"),
+            };
+            show_key(&visit, key, at, typed).await
         }
     }
 }
@@ -49,18 +53,27 @@ fn decoded(text: &str) -> String {
         .map_or_else(String::new, |(_, value)| value.into_owned())
 }
 
+/// What was typed into a form that is shown again.
+#[derive(Clone, Copy, Default)]
+pub(super) struct TypedDrop<'a> {
+    pub(super) flow: &'a str,
+    pub(super) reason: &'a str,
+}
+
 /// The form, where a run answers for the key.
 pub(super) fn section(
     visit: &Visit,
     found: &FoundKey,
-    (reason, is_open): (&str, bool),
+    (typed, is_open): (TypedDrop<'_>, bool),
 ) -> Result<Option<Markup>, ApiError> {
     let flows: BTreeSet<&str> = found.runs.iter().map(|run| run.flow.as_str()).collect();
     if flows.is_empty() {
         return Ok(None);
     }
     let flows: Vec<(&str, &str)> = flows.into_iter().map(|flow| (flow, flow)).collect();
-    let chosen = flows.first().map_or("", |(flow, _)| flow);
+    let first = flows.first().map_or("", |(flow, _)| flow);
+    let is_known = flows.iter().any(|(flow, _)| *flow == typed.flow);
+    let chosen = if is_known { typed.flow } else { first };
     let help = "The next delivery under this key starts a run of its own. What was done stays done: each effect \
                 keeps its key, so that a destination that honours keys does not act again. A run that has not ended keeps its key.";
     let fields = vec![
@@ -72,7 +85,7 @@ pub(super) fn section(
             "new_intent",
             "It is a new intent: effects get new keys, and may happen again (needs the right override)",
         ),
-        forms::reason("drop", reason),
+        forms::reason("drop", typed.reason),
     ];
     let of = (visit.page("/keys/drop"), Right::Operate);
     let form = offer(visit, of, fields, ("Drop the key", "danger"))?;

@@ -269,6 +269,7 @@ async fn what_is_asked_for_is_text_whatever_it_is() -> Result<()> {
             format!("/console/main/keys?key={spelled}"),
             format!("/console/main/runs?q=flow:x%20{spelled}"),
             format!("/console/main/effects?external_id={spelled}"),
+            format!("/console/main/effects?flow=x&step={spelled}&state={spelled}"),
             format!("/console/main/tasks?queue={spelled}"),
             format!("/console/main/audit?actor={spelled}"),
             format!("/console/main/refusals?code={spelled}"),

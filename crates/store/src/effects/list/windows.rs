@@ -65,7 +65,8 @@ impl Way {
         if is_cut && runs <= FEW_RUNS {
             return Ok(Self::Runs);
         }
-        let from = before.map_or(now, |(at, _)| at);
+        // What is asked for from the future on begins now.
+        let from = before.map_or(now, |(at, _)| at.min(now));
         let end = before.unwrap_or(NEWEST);
         let first: Option<Timestamp> = row.get(3);
         Ok(Self::Windows(match first.filter(|_| is_cut) {
