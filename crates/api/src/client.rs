@@ -54,6 +54,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a connection may take to open.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a connection is kept for the next request: a server closes one on which nothing comes for ten seconds, and
+/// what is sent at that moment is lost.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
 /// Speaks the API of one server, with one token.
 #[derive(Clone)]
 pub struct Client {
@@ -84,6 +88,7 @@ impl Client {
             .no_proxy()
             .redirect(Policy::none())
             .connect_timeout(CONNECT_PATIENCE)
+            .pool_idle_timeout(IDLE_MAX)
             .default_headers(HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
             .user_agent(concat!("semel/", env!("CARGO_PKG_VERSION")))
             .build()

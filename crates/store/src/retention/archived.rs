@@ -108,6 +108,8 @@ pub async fn list_going(
         going.push(one);
     }
     let keys = stamped(&tx, going).await?;
+    // Not by being dropped: whoever looks at the keys next would find them locked, and pass them over.
+    tx.rollback().await?;
     Ok(GoingKeys { keys, too_large })
 }
 
@@ -132,7 +134,10 @@ pub async fn delete_archived(
             Err(error) if is_conflict(&error) => Ok(None),
             Err(error) => Err(error.into()),
         },
-        Ok(None) => Ok(None),
+        Ok(None) => {
+            tx.rollback().await?;
+            Ok(None)
+        }
         Err(ReadError::Database(error)) if is_conflict(&error) => Ok(None),
         Err(error) => Err(error),
     }
