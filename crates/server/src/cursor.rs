@@ -35,6 +35,20 @@ pub(crate) fn read(text: Option<&str>) -> Result<Option<Position>, ApiError> {
     }
 }
 
+/// Reads where a list begins: behind the page before, and before a time.
+pub(crate) fn read_before(
+    text: Option<&str>,
+    until: Option<Timestamp>,
+) -> Result<Option<Position>, ApiError> {
+    let page = read(text)?;
+    // The database does not have every year.
+    let until = until.map(|until| (until.max(Timestamp::UNIX_EPOCH), Uuid::nil()));
+    Ok(match (page, until) {
+        (Some(page), Some(until)) => Some(page.min(until)),
+        (page, until) => page.or(until),
+    })
+}
+
 fn decode(text: &str) -> Option<Position> {
     let bytes: [u8; 24] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
     let (at, id) = bytes.split_at(8);

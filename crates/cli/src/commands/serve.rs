@@ -113,7 +113,7 @@ pub(crate) struct Arguments {
     /// How many connections one address may have, this machine aside; 0 is no limit [default: 2048].
     #[arg(long, value_name = "COUNT")]
     source_connections: Option<String>,
-    /// The proxies whose X-Forwarded-For or Forwarded is believed, e.g. 10.0.0.5,10.1.0.0/24 [env:
+    /// The proxies whose X-Forwarded-For is believed, e.g. 10.0.0.5,10.1.0.0/24 [env:
     /// SEMEL_TRUSTED_PROXIES] [default: none].
     #[arg(long, value_name = "NETWORKS")]
     trusted_proxies: Option<String>,

@@ -6,14 +6,11 @@
 use std::collections::HashMap;
 
 use axum::extract::State;
-use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::{Effect, EffectFilter, Page};
 use semel_model::RunId;
 use semel_store::effects::{self, EffectView};
-use semel_store::listed::Position;
 use semel_store::runs::{self, RunView};
-use uuid::Uuid;
 
 use super::sources::{self, fits, is_before};
 use super::view;
@@ -78,7 +75,14 @@ async fn page(app: &App, caller: &Caller, filter: &EffectFilter) -> Result<Page<
     let is_narrowed = filter.flow.is_some() || filter.step.is_some();
     let read = if is_narrowed { PAGE_MAX } else { limit };
     let (cell, namespace_id) = (app.cell().every(), caller.namespace_id);
-    let found = effects::list(cell, namespace_id, filter.state, begin(filter)?, read).await?;
+    let found = effects::list(
+        cell,
+        namespace_id,
+        filter.state,
+        cursor::read_before(filter.cursor.as_deref(), filter.until)?,
+        read,
+    )
+    .await?;
     let known = match is_narrowed {
         true => {
             let ids: Vec<RunId> = found.items.iter().map(|effect| effect.run).collect();
@@ -117,17 +121,5 @@ async fn page(app: &App, caller: &Caller, filter: &EffectFilter) -> Result<Page<
     Ok(Page {
         items,
         next: next.map(cursor::write_position),
-    })
-}
-
-/// Where a list begins: behind the page before, and before `until`.
-fn begin(filter: &EffectFilter) -> Result<Option<Position>, ApiError> {
-    let cursor = cursor::read(filter.cursor.as_deref())?;
-    // The database does not have every year.
-    let until = filter.until.map(|until| until.max(Timestamp::UNIX_EPOCH));
-    let until = until.map(|until| (until, Uuid::nil()));
-    Ok(match (cursor, until) {
-        (Some(cursor), Some(until)) => Some(cursor.min(until)),
-        (cursor, until) => cursor.or(until),
     })
 }

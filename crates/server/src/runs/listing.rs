@@ -12,11 +12,9 @@ use semel_api::Code;
 use semel_api::types::{Page, Run, RunFilter, RunStatus};
 use semel_model::RunId;
 use semel_model::run::RunState;
-use semel_store::listed::Position;
 use semel_store::runs::{self, RunView};
 use semel_store::{child_runs, effects};
 use serde_json::Value;
-use uuid::Uuid;
 
 use super::{find_by_key, get, view};
 use crate::answer::{Answered, read_json};
@@ -74,7 +72,7 @@ async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run
         flow: filter.flow.as_ref().map(ToString::to_string),
         release: filter.release,
         state,
-        before: begin(filter)?,
+        before: cursor::read_before(filter.cursor.as_deref(), filter.until)?,
     };
     let mut items = Vec::new();
     for _ in 0..READS_MAX {
@@ -103,20 +101,8 @@ async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run
     })
 }
 
-/// Where a list begins: behind the page before, and before `until`.
-fn begin(filter: &RunFilter) -> Result<Option<Position>, ApiError> {
-    let cursor = cursor::read(filter.cursor.as_deref())?;
-    // The database does not have every year.
-    let until = filter.until.map(|until| until.max(Timestamp::UNIX_EPOCH));
-    let until = until.map(|until| (until, Uuid::nil()));
-    Ok(match (cursor, until) {
-        (Some(cursor), Some(until)) => Some(cursor.min(until)),
-        (cursor, until) => cursor.or(until),
-    })
-}
-
 /// Whether a time lies before all that is asked for.
-fn is_before(filter: &RunFilter, at: jiff::Timestamp) -> bool {
+fn is_before(filter: &RunFilter, at: Timestamp) -> bool {
     filter.since.is_some_and(|since| at < since)
 }
 

@@ -33,16 +33,24 @@ pub(super) async fn archive_page(
 ) -> Result<(), ArchiveError> {
     match archive_keys(runtime, archive, claims, policy).await {
         Err(ArchiveError::Run(_)) => {}
-        done => return done,
+        done => return counted(runtime, done),
     }
     for claim in claims {
         let one = std::slice::from_ref(claim);
         match archive_keys(runtime, archive, one, policy).await {
             Err(ArchiveError::Run(why)) => stays(runtime, *claim, &why),
-            done => done?,
+            done => counted(runtime, done)?,
         }
     }
     Ok(())
+}
+
+/// Counts what was not done.
+fn counted(runtime: &Runtime, done: Result<(), ArchiveError>) -> Result<(), ArchiveError> {
+    if done.is_err() {
+        runtime.metrics.archive_failures.add(1);
+    }
+    done
 }
 
 /// Says that a key stays in the database.
@@ -86,14 +94,8 @@ async fn archive_some(
         return Ok(false);
     }
     let file = reserve(cell, runtime.clock.now()).await?;
-    let (count, content) = match archive.write(&runtime.cell, &file, &keys).await {
-        Ok(written) => written,
-        // Whether anything was written, or will be, is not known: it is removed with what crashes leave.
-        Err(error) => {
-            runtime.metrics.archive_failures.add(1);
-            return Err(error);
-        }
-    };
+    // Where this fails, whether anything was written, or will be, is not known: it is removed with what crashes leave.
+    let (count, content) = archive.write(&runtime.cell, &file, &keys).await?;
     let keys = &keys[..count.min(keys.len())];
     let written = (&file, &content);
     match retention::delete_archived(cell, keys, written, history, keeps).await? {
@@ -121,9 +123,5 @@ pub(super) async fn sweep(runtime: &Runtime, archive: &dyn RunArchive) -> Result
             tokio::time::sleep(FILE_PAUSE).await;
         }
     }
-    let removed = remove_unneeded(cell, archive).await;
-    if removed.is_err() {
-        runtime.metrics.archive_failures.add(1);
-    }
-    removed
+    counted(runtime, remove_unneeded(cell, archive).await)
 }
