@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use futures_util::future::join_all;
 use semel_model::Span;
+use semel_model::request::SshRequest;
 use semel_testkit::{Cut, Proxy};
 use serde_json::json;
 
@@ -68,18 +69,27 @@ async fn twenty_at_once_under_one_key_are_one_effect() -> Result<()> {
 #[tokio::test]
 async fn a_probe_tells_absent_running_and_done_apart() -> Result<()> {
     let world = World::new().await?;
-    let mut slow = marked(world.append("sleep 6; echo out"));
-    slow.timeout = Span::from_secs(2);
+    let gate = world.server.file("gate");
+    let waiting = format!(
+        "until [ -e {} ]; do sleep 0.1; done; echo out",
+        gate.display()
+    );
+    let patient = marked(world.append(&waiting));
+    let hasty = SshRequest {
+        timeout: Span::from_secs(10),
+        ..patient.clone()
+    };
 
-    let before = failed(world.probe(&slow, key("a")).await?);
-    let outcome = in_doubt(world.perform(&slow, key("a")).await?);
-    let meanwhile = failed(world.probe(&slow, key("a")).await?);
+    let before = failed(world.probe(&patient, key("a")).await?);
+    let outcome = in_doubt(world.perform(&hasty, key("a")).await?);
+    let meanwhile = failed(world.probe(&patient, key("a")).await?);
+    std::fs::write(gate, "")?;
     let exit = world
         .server
         .state()
         .join(format!("semel/{}/exit", key("a")));
     assert!(until(|| exit.exists()).await, "it continues without us");
-    let after = done(world.probe(&slow, key("a")).await?);
+    let after = done(world.probe(&patient, key("a")).await?);
 
     assert_eq!(
         (before.code.as_str(), before.retryable),
