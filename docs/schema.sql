@@ -48,8 +48,49 @@ CREATE OR REPLACE FUNCTION refuse_audit_change()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$ BEGIN
-        RAISE EXCEPTION 'rows of the audit record are never changed or removed'
+        RAISE EXCEPTION 'rows of the audit record are never changed'
             USING ERRCODE = 'insufficient_privilege';
+    END $function$;
+
+-- Keeps acts that are younger than 30 days or whose seal is not kept, for every role; the owner can disable the trigger.
+CREATE OR REPLACE FUNCTION refuse_audit_removal()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$ BEGIN
+        IF EXISTS (
+            SELECT 1
+              FROM gone g
+             WHERE g.at > (SELECT moment()) - interval '30 days'
+                OR (SELECT true
+                      FROM audit_chain c
+                      JOIN audit_removed s ON s.namespace_id = c.namespace_id
+                                          AND c.position BETWEEN s.first_position AND s.last_position
+                     WHERE c.namespace_id = g.namespace_id AND c.audit_id = g.id
+                     LIMIT 1) IS NULL) THEN
+            RAISE EXCEPTION 'acts of the audit record are removed by retention only, which keeps their seal'
+                USING ERRCODE = 'insufficient_privilege';
+        END IF;
+        RETURN NULL;
+    END $function$;
+
+-- Keeps the places of acts that are there or whose seal is not kept, for every role; the owner can disable the trigger.
+CREATE OR REPLACE FUNCTION refuse_audit_chain_removal()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$ BEGIN
+        IF EXISTS (
+            SELECT 1
+              FROM gone g
+             WHERE (SELECT true FROM audit a WHERE a.id = g.audit_id) IS NOT NULL
+                OR (SELECT true
+                      FROM audit_removed s
+                     WHERE s.namespace_id = g.namespace_id
+                       AND g.position BETWEEN s.first_position AND s.last_position
+                     LIMIT 1) IS NULL) THEN
+            RAISE EXCEPTION 'an act of the audit record leaves its chain only with its stretch, after it was removed'
+                USING ERRCODE = 'insufficient_privilege';
+        END IF;
+        RETURN NULL;
     END $function$;
 
 -- What every write of the journal reads: the offset of Semel's clock from the server's, and the version of what is paused.
@@ -1924,7 +1965,7 @@ CREATE TABLE run_job_items (
 );
 CREATE INDEX run_job_items_left ON run_job_items USING btree (job_id, attempts, run_id) WHERE (state = 'left'::text);
 
--- What operators did. A row is added in the commit of the act, and never changed or removed.
+-- What operators did. A row is added in the commit of the act, and never changed. Retention removes the oldest of a chain together and keeps their seal.
 CREATE TABLE audit (
     -- In order of writing.
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
@@ -1950,9 +1991,10 @@ CREATE INDEX audit_by_actor ON audit USING btree (namespace_id, actor, at, id);
 CREATE INDEX audit_by_run ON audit USING btree (run_id, id) WHERE (run_id IS NOT NULL);
 CREATE INDEX audit_by_subject ON audit USING btree (namespace_id, hashtextextended(subject, (0)::bigint), at, id);
 CREATE INDEX audit_by_time ON audit USING btree (namespace_id, at, id);
-CREATE TRIGGER audit_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
+CREATE TRIGGER audit_append_only BEFORE UPDATE OR TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
+CREATE TRIGGER audit_removal AFTER DELETE ON audit REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_removal();
 
--- The acts of each namespace in one order, each with the digest of itself and all before it. A row is never changed or removed.
+-- The acts of each namespace in one order, each with the digest of itself and all before it. A row is never changed; it is removed with its act.
 CREATE TABLE audit_chain (
     -- Whose chain.
     namespace_id integer NOT NULL,
@@ -1971,4 +2013,30 @@ CREATE TABLE audit_chain (
     CONSTRAINT audit_chain_position_check CHECK (("position" > 0))
 );
 CREATE INDEX audit_chain_by_time ON audit_chain USING btree (sealed_at, audit_id);
-CREATE TRIGGER audit_chain_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit_chain FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
+CREATE TRIGGER audit_chain_append_only BEFORE UPDATE OR TRUNCATE ON audit_chain FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
+CREATE TRIGGER audit_chain_removal AFTER DELETE ON audit_chain REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_chain_removal();
+
+-- Stretches of chains whose acts are past their time and removed: their seal stays. A row is never changed or removed.
+CREATE TABLE audit_removed (
+    -- Whose chain.
+    namespace_id integer NOT NULL,
+    -- The place of the first act that was removed: 1, or behind the stretch before.
+    first_position bigint NOT NULL,
+    -- The place of the last one.
+    last_position bigint NOT NULL,
+    -- The digest that the first one followed.
+    digest_before bytea NOT NULL,
+    -- The digest of the last one, which the first act that is left follows.
+    digest bytea NOT NULL,
+    -- When the latest of the acts was done.
+    latest_at timestamp with time zone NOT NULL,
+    -- When they were removed.
+    removed_at timestamp with time zone NOT NULL DEFAULT moment(),
+
+    CONSTRAINT audit_removed_pkey PRIMARY KEY (namespace_id, last_position),
+    CONSTRAINT audit_removed_check CHECK ((last_position >= first_position)),
+    CONSTRAINT audit_removed_digest_before_check CHECK ((octet_length(digest_before) = 32)),
+    CONSTRAINT audit_removed_digest_check CHECK ((octet_length(digest) = 32)),
+    CONSTRAINT audit_removed_first_position_check CHECK ((first_position > 0))
+);
+CREATE TRIGGER audit_removed_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit_removed FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();

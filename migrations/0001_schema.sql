@@ -1759,7 +1759,7 @@ CREATE TABLE audit (
     reason       text,
     run_id       uuid
 );
-COMMENT ON TABLE audit IS 'What operators did. A row is added in the commit of the act, and never changed or removed.';
+COMMENT ON TABLE audit IS 'What operators did. A row is added in the commit of the act, and never changed. Retention removes the oldest of a chain together and keeps their seal.';
 COMMENT ON COLUMN audit.id IS 'In order of writing.';
 COMMENT ON COLUMN audit.namespace_id IS 'The namespace that it concerns.';
 COMMENT ON COLUMN audit.at IS 'When.';
@@ -1776,14 +1776,14 @@ CREATE INDEX audit_by_subject ON audit (namespace_id, hashtextextended(subject, 
 CREATE FUNCTION refuse_audit_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$ BEGIN
-        RAISE EXCEPTION 'rows of the audit record are never changed or removed'
+        RAISE EXCEPTION 'rows of the audit record are never changed'
             USING ERRCODE = 'insufficient_privilege';
     END $$;
 COMMENT ON FUNCTION refuse_audit_change() IS
     'Keeps the tables of the audit record append-only, for every role; their owner can disable the trigger.';
 
 CREATE TRIGGER audit_append_only
-    BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
+    BEFORE UPDATE OR TRUNCATE ON audit
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
 -- Also in sessions that replay another database's changes.
 ALTER TABLE audit ENABLE ALWAYS TRIGGER audit_append_only;
@@ -1797,7 +1797,7 @@ CREATE TABLE audit_chain (
     PRIMARY KEY (namespace_id, position),
     UNIQUE (namespace_id, audit_id)
 );
-COMMENT ON TABLE audit_chain IS 'The acts of each namespace in one order, each with the digest of itself and all before it. A row is never changed or removed.';
+COMMENT ON TABLE audit_chain IS 'The acts of each namespace in one order, each with the digest of itself and all before it. A row is never changed; it is removed with its act.';
 COMMENT ON COLUMN audit_chain.namespace_id IS 'Whose chain.';
 COMMENT ON COLUMN audit_chain.position IS 'The place in it, from 1 without gaps.';
 COMMENT ON COLUMN audit_chain.audit_id IS 'The act.';
@@ -1805,6 +1805,82 @@ COMMENT ON COLUMN audit_chain.digest IS 'SHA-256 of the digest before it and of 
 COMMENT ON COLUMN audit_chain.sealed_at IS 'When it was sealed.';
 CREATE INDEX audit_chain_by_time ON audit_chain (sealed_at, audit_id);
 CREATE TRIGGER audit_chain_append_only
-    BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_chain
+    BEFORE UPDATE OR TRUNCATE ON audit_chain
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
 ALTER TABLE audit_chain ENABLE ALWAYS TRIGGER audit_chain_append_only;
+
+CREATE TABLE audit_removed (
+    namespace_id   integer NOT NULL,
+    first_position bigint NOT NULL CHECK (first_position > 0),
+    last_position  bigint NOT NULL CHECK (last_position >= first_position),
+    digest_before  bytea NOT NULL CHECK (octet_length(digest_before) = 32),
+    digest         bytea NOT NULL CHECK (octet_length(digest) = 32),
+    latest_at      timestamptz NOT NULL,
+    removed_at     timestamptz NOT NULL DEFAULT moment(),
+    PRIMARY KEY (namespace_id, last_position)
+);
+COMMENT ON TABLE audit_removed IS 'Stretches of chains whose acts are past their time and removed: their seal stays. A row is never changed or removed.';
+COMMENT ON COLUMN audit_removed.namespace_id IS 'Whose chain.';
+COMMENT ON COLUMN audit_removed.first_position IS 'The place of the first act that was removed: 1, or behind the stretch before.';
+COMMENT ON COLUMN audit_removed.last_position IS 'The place of the last one.';
+COMMENT ON COLUMN audit_removed.digest_before IS 'The digest that the first one followed.';
+COMMENT ON COLUMN audit_removed.digest IS 'The digest of the last one, which the first act that is left follows.';
+COMMENT ON COLUMN audit_removed.latest_at IS 'When the latest of the acts was done.';
+COMMENT ON COLUMN audit_removed.removed_at IS 'When they were removed.';
+CREATE TRIGGER audit_removed_append_only
+    BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_removed
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
+ALTER TABLE audit_removed ENABLE ALWAYS TRIGGER audit_removed_append_only;
+
+-- An act may go only as part of a stretch whose seal is kept, and 30 days after it was done at the earliest. Its place in
+-- the chain goes after it.
+CREATE FUNCTION refuse_audit_removal() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$ BEGIN
+        IF EXISTS (
+            SELECT 1
+              FROM gone g
+             WHERE g.at > (SELECT moment()) - interval '30 days'
+                OR (SELECT true
+                      FROM audit_chain c
+                      JOIN audit_removed s ON s.namespace_id = c.namespace_id
+                                          AND c.position BETWEEN s.first_position AND s.last_position
+                     WHERE c.namespace_id = g.namespace_id AND c.audit_id = g.id
+                     LIMIT 1) IS NULL) THEN
+            RAISE EXCEPTION 'acts of the audit record are removed by retention only, which keeps their seal'
+                USING ERRCODE = 'insufficient_privilege';
+        END IF;
+        RETURN NULL;
+    END $$;
+COMMENT ON FUNCTION refuse_audit_removal() IS
+    'Keeps acts that are younger than 30 days or whose seal is not kept, for every role; the owner can disable the trigger.';
+CREATE TRIGGER audit_removal
+    AFTER DELETE ON audit
+    REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_removal();
+ALTER TABLE audit ENABLE ALWAYS TRIGGER audit_removal;
+
+CREATE FUNCTION refuse_audit_chain_removal() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$ BEGIN
+        IF EXISTS (
+            SELECT 1
+              FROM gone g
+             WHERE (SELECT true FROM audit a WHERE a.id = g.audit_id) IS NOT NULL
+                OR (SELECT true
+                      FROM audit_removed s
+                     WHERE s.namespace_id = g.namespace_id
+                       AND g.position BETWEEN s.first_position AND s.last_position
+                     LIMIT 1) IS NULL) THEN
+            RAISE EXCEPTION 'an act of the audit record leaves its chain only with its stretch, after it was removed'
+                USING ERRCODE = 'insufficient_privilege';
+        END IF;
+        RETURN NULL;
+    END $$;
+COMMENT ON FUNCTION refuse_audit_chain_removal() IS
+    'Keeps the places of acts that are there or whose seal is not kept, for every role; the owner can disable the trigger.';
+CREATE TRIGGER audit_chain_removal
+    AFTER DELETE ON audit_chain
+    REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_chain_removal();
+ALTER TABLE audit_chain ENABLE ALWAYS TRIGGER audit_chain_removal;

@@ -116,6 +116,8 @@ pub struct Metrics {
     pub effects_reused: Counter,
     /// Keys that expired.
     pub keys_forgotten: Counter,
+    /// Acts of the audit record that were removed as past their time.
+    pub audit_removed: Counter,
     /// Runs that were deleted because they were past their history.
     pub runs_deleted: Counter,
     /// Runs that were archived before they were deleted.

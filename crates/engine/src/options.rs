@@ -48,6 +48,8 @@ pub struct Options {
     pub archive: Option<Arc<dyn RunArchive>>,
     /// How long archived runs are kept, from their end; for ever without it.
     pub archive_keep: Option<Span>,
+    /// How long acts of the audit record are kept, 30 days at least; for ever without it.
+    pub audit_keep: Option<Span>,
     /// Whether runs are deleted without being archived although others were.
     pub archive_ended: bool,
     /// Where large outputs are kept.
@@ -75,6 +77,7 @@ impl Options {
             history: Span::from_secs(90 * 86_400),
             archive: None,
             archive_keep: None,
+            audit_keep: None,
             archive_ended: false,
             resources: Arc::new(NoResources),
             state_dir: None,

@@ -59,6 +59,88 @@ impl SealedAct<'_> {
     }
 }
 
+/// How far a chain was followed: each act must fit the digest of all before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChainEnd {
+    /// The place of the last act.
+    pub position: i64,
+    /// The digest there.
+    pub digest: [u8; 32],
+}
+
+/// Why a chain does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChainBreak {
+    /// Another position follows.
+    #[error("an act is missing: position {0} is expected")]
+    Missing(i64),
+    /// The digest is another.
+    #[error("it was changed, or something before it was")]
+    Changed,
+    /// Retention removed acts behind this one.
+    #[error("the acts from position {0} on were removed before they were read")]
+    Overtaken(i64),
+}
+
+impl ChainEnd {
+    /// Before the first act.
+    pub const START: Self = Self {
+        position: 0,
+        digest: CHAIN_START,
+    };
+
+    /// Goes on to the next act, which has this digest.
+    ///
+    /// # Errors
+    ///
+    /// If it does not follow from what is before it.
+    pub fn follow(&mut self, act: &SealedAct<'_>, digest: &[u8]) -> Result<(), ChainBreak> {
+        let position = self.position + 1;
+        if act.position != position {
+            return Err(ChainBreak::Missing(position));
+        }
+        let sealed = act.seal(&self.digest);
+        if sealed != digest {
+            return Err(ChainBreak::Changed);
+        }
+        (self.position, self.digest) = (position, sealed);
+        Ok(())
+    }
+
+    /// Goes on behind a stretch whose acts were removed and whose seal was kept.
+    ///
+    /// # Errors
+    ///
+    /// If it does not follow from what is before it.
+    pub fn pass(&mut self, removed: &RemovedActs) -> Result<(), ChainBreak> {
+        let position = self.position + 1;
+        if removed.first > position {
+            return Err(ChainBreak::Missing(position));
+        }
+        if removed.first < position {
+            return Err(ChainBreak::Overtaken(position));
+        }
+        if removed.digest_before != self.digest || removed.last < removed.first {
+            return Err(ChainBreak::Changed);
+        }
+        (self.position, self.digest) = (removed.last, removed.digest);
+        Ok(())
+    }
+}
+
+/// A stretch of a chain whose acts were removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemovedActs {
+    /// The place of its first act.
+    pub first: i64,
+    /// The place of its last act.
+    pub last: i64,
+    /// The digest that its first act followed.
+    pub digest_before: [u8; 32],
+    /// The digest of its last act.
+    pub digest: [u8; 32],
+}
+
 /// With its length first, so that no two lists of fields are the same bytes; a missing one differs
 /// from an empty one.
 fn add(all: &mut Sha256, bytes: Option<&[u8]>) {
@@ -130,5 +212,46 @@ mod tests {
         for other in changed {
             assert_ne!(other.seal(&CHAIN_START), seal, "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_chain_goes_on_behind_what_was_removed_and_nowhere_else() {
+        let mut whole = ChainEnd::START;
+        let (one, two) = (
+            act(),
+            SealedAct {
+                position: 2,
+                ..act()
+            },
+        );
+        let first = one.seal(&CHAIN_START);
+        let second = two.seal(&first);
+        whole.follow(&one, &first).unwrap();
+        let removed = RemovedActs {
+            first: 1,
+            last: 1,
+            digest_before: CHAIN_START,
+            digest: first,
+        };
+        let mut rest = ChainEnd::START;
+        rest.pass(&removed).unwrap();
+        assert_eq!(rest, whole);
+        assert_eq!(rest.follow(&two, &second), Ok(()));
+
+        let mut behind = whole;
+        assert_eq!(behind.pass(&removed), Err(ChainBreak::Overtaken(2)));
+        let later = RemovedActs {
+            first: 3,
+            last: 4,
+            ..removed
+        };
+        assert_eq!(behind.pass(&later), Err(ChainBreak::Missing(2)));
+        let other = RemovedActs {
+            digest_before: [1; 32],
+            ..removed
+        };
+        let mut start = ChainEnd::START;
+        assert_eq!(start.pass(&other), Err(ChainBreak::Changed));
+        assert_eq!(start.follow(&two, &second), Err(ChainBreak::Missing(1)));
     }
 }

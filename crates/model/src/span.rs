@@ -51,6 +51,12 @@ impl Span {
         self.0
     }
 
+    /// In seconds, as `make_interval(secs => …)` takes it.
+    #[must_use]
+    pub fn as_secs_f64(self) -> f64 {
+        self.to_duration().as_secs_f64()
+    }
+
     /// The span as the standard library's duration.
     pub fn to_duration(self) -> Duration {
         Duration::from_millis(self.0)

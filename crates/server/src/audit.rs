@@ -1,9 +1,9 @@
 //! The audit record: listed, and read in the order in which it is sealed.
 
 use axum::extract::State;
-use semel_api::types::{AuditFilter, AuditRecord, ChainFilter, Page};
-use semel_store::audit::chain;
+use semel_api::types::{AuditFilter, AuditRecord, ChainFilter, Page, RemovedStretch};
 use semel_store::audit::list::{self, ActFilter, ActView};
+use semel_store::audit::{chain, removal};
 use uuid::Uuid;
 
 use crate::answer::{self, Answered};
@@ -52,6 +52,29 @@ pub(crate) async fn chain(
     let next = last.and_then(|last| last.seal.as_ref());
     let next = next.map(|(position, _)| position.to_string());
     let items: Vec<AuditRecord> = found.into_iter().map(view).collect();
+    answer::ok(&Page { items, next })
+}
+
+/// `GET /v1/audit/removed`.
+pub(crate) async fn removed(
+    State(app): State<App>,
+    caller: Caller,
+    Params(filter): Params<ChainFilter>,
+) -> Answered {
+    let limit = page_size(filter.limit);
+    let (cell, id) = (app.cell().every(), caller.namespace_id);
+    let found = removal::list_removed(cell, id, filter.after, limit).await?;
+    let last = found.last().filter(|_| found.len() == usize::from(limit));
+    let next = last.map(|last| last.acts.last.to_string());
+    let items = found.into_iter().map(|stretch| RemovedStretch {
+        first: stretch.acts.first,
+        last: stretch.acts.last,
+        digest_before: hex::encode(stretch.acts.digest_before),
+        digest: hex::encode(stretch.acts.digest),
+        latest_at: stretch.latest_at,
+        removed_at: stretch.removed_at,
+    });
+    let items: Vec<RemovedStretch> = items.collect();
     answer::ok(&Page { items, next })
 }
 

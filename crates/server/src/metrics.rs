@@ -112,7 +112,7 @@ fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Count
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 40] = [
+    let counters: [(&str, &str, &Counter); 41] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -231,6 +231,11 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "keys_forgotten",
             "Keys that expired",
             &metrics.keys_forgotten,
+        ),
+        (
+            "audit_removed",
+            "Acts of the audit record that were removed as past their time",
+            &metrics.audit_removed,
         ),
         (
             "runs_deleted",

@@ -310,7 +310,7 @@ pub async fn discard(cell: EveryCell<'_>, file: &SpareFile) -> Result<(), ReadEr
 
 /// Files that nothing needs, those that a crash left among them, at most a hundred.
 pub async fn take_unneeded(cell: EveryCell<'_>) -> Result<Vec<SpareFile>, ReadError> {
-    let secs = seconds(WRITING_MAX);
+    let secs = WRITING_MAX.as_secs_f64();
     let client = cell.reader().await?;
     let rows = client.query(TAKE_UNNEEDED, &[&secs, &UNNEEDED_MAX]).await?;
     let read = |row: &Row| SpareFile {
@@ -342,7 +342,7 @@ pub async fn forget(cell: EveryCell<'_>, file: &SpareFile) -> Result<(), ReadErr
 pub async fn expire(cell: EveryCell<'_>, keep: Span) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     let row = client
-        .query_one(EXPIRE, &[&seconds(keep), &EXPIRE_MAX])
+        .query_one(EXPIRE, &[&keep.as_secs_f64(), &EXPIRE_MAX])
         .await?;
     Ok(row.get::<_, i64>(0).unsigned_abs())
 }
@@ -360,8 +360,4 @@ fn read_file(row: &Row) -> ArchiveFile {
 
 fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
-}
-
-fn seconds(span: Span) -> f64 {
-    span.as_millis() as f64 / 1e3
 }

@@ -1,13 +1,14 @@
 //! The `audit` table: what operators did that changes what Semel would have done by itself.
 //!
 //! An act and its record are one commit: code that changes something on an operator's behalf passes
-//! the [`AuditEntry`] to the statement or transaction that makes the change. Rows are only ever added; the
-//! database itself refuses to change or remove one.
+//! the [`AuditEntry`] to the statement or transaction that makes the change. The database itself refuses to
+//! change a row, and to remove one otherwise than [`removal`] does, which keeps the seal of what it removes.
 //!
 //! What cannot be recorded is refused before anything is done: see [`AuditEntry::because`].
 
 pub mod chain;
 pub mod list;
+pub mod removal;
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
@@ -56,6 +57,12 @@ pub(crate) const STATEMENTS: &[&str] = &[
     chain::LAST,
     chain::SEAL,
     chain::CHAIN,
+    removal::LAST,
+    removal::OLD,
+    removal::KEEP_SEAL,
+    removal::REMOVE,
+    removal::LEAVE_CHAIN,
+    removal::LIST,
 ];
 
 /// The most characters of a reason.

@@ -199,7 +199,7 @@ pub(crate) fn rows<'a>(batch: &[&'a Transition]) -> Rows<'a> {
             rows.entries.push(entry);
             rows.values.push(value.to_string());
             rows.set_counts.push(write.set_count);
-            rows.ttls.push(ttl.map(seconds));
+            rows.ttls.push(ttl.map(semel_model::Span::as_secs_f64));
         }
     }
     rows
@@ -251,8 +251,4 @@ pub fn slot(namespace_id: i32, entry: &str) -> Slot {
 
 pub(crate) fn column(slot: Slot) -> i16 {
     slot.number() as i16
-}
-
-fn seconds(span: semel_model::Span) -> f64 {
-    span.as_millis() as f64 / 1e3
 }

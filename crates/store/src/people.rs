@@ -206,7 +206,7 @@ async fn open(
     (id, membership): (TokenId, &Membership),
     actor: &str,
 ) -> Result<PersonEntry, ReadError> {
-    let (secs, longest) = (seconds(person.lifetime), seconds(wish.longest));
+    let (secs, longest) = (person.lifetime.as_secs_f64(), wish.longest.as_secs_f64());
     if let Some((earlier, rights)) = wish.earlier
         && rights == membership.rights
     {
@@ -281,7 +281,7 @@ async fn put(
     };
     let id = Uuid::from_slice(&part(b"semel.person.id.1")[..16]).unwrap_or_default();
     let digest = part(b"semel.person.digest.1");
-    let secs = seconds(person.lifetime);
+    let secs = person.lifetime.as_secs_f64();
     let rights = membership.rights.words();
     let role = membership.role.map(Role::as_str);
     let values: [&(dyn ToSql + Sync); 10] = [
@@ -311,7 +311,7 @@ pub async fn log_out(
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
     if tx
-        .execute(USE_LOGOUT, &[&token, &seconds(remembered)])
+        .execute(USE_LOGOUT, &[&token, &remembered.as_secs_f64()])
         .await?
         == 0
     {
@@ -327,8 +327,4 @@ pub async fn log_out(
     };
     tx.commit().await?;
     Ok(Some(ended.iter().map(|row| row.get(0)).collect()))
-}
-
-fn seconds(span: Span) -> f64 {
-    span.as_millis() as f64 / 1e3
 }

@@ -2,7 +2,7 @@
 
 use super::transfer::read;
 use super::{Client, ClientError};
-use crate::types::{AuditFilter, AuditRecord, ChainFilter, Page};
+use crate::types::{AuditFilter, AuditRecord, ChainFilter, Page, RemovedStretch};
 
 impl Client {
     /// Lists what operators did, latest first.
@@ -16,5 +16,13 @@ impl Client {
         filter: &ChainFilter,
     ) -> Result<Page<AuditRecord>, ClientError> {
         read(self.get(&["v1", "audit", "chain"]).query(filter)).await
+    }
+
+    /// Lists the stretches of the chain that retention removed, in its order.
+    pub async fn list_removed_audit(
+        &self,
+        filter: &ChainFilter,
+    ) -> Result<Page<RemovedStretch>, ClientError> {
+        read(self.get(&["v1", "audit", "removed"]).query(filter)).await
     }
 }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use semel_model::RunId;
+use semel_model::audit_chain::{RemovedActs, SealedAct};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -60,6 +61,59 @@ pub struct AuditFilter {
     /// Where the page before ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
+}
+
+impl AuditRecord {
+    /// As it is sealed, with its digest; none before that, or if its digest is none.
+    #[must_use]
+    pub fn sealed(&self) -> Option<(SealedAct<'_>, Vec<u8>)> {
+        let act = SealedAct {
+            position: self.position?,
+            id: self.id,
+            at: self.at,
+            actor: &self.actor,
+            action: &self.action,
+            subject: &self.subject,
+            reason: self.reason.as_deref(),
+            run: self.run,
+        };
+        Some((act, hex::decode(self.digest.as_deref()?).ok()?))
+    }
+}
+
+/// A stretch of the chain whose acts are past their time and were removed: its seal stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RemovedStretch {
+    /// The position of its first act.
+    pub first: i64,
+    /// The position of its last act.
+    pub last: i64,
+    /// The digest that its first act followed, in hexadecimal.
+    pub digest_before: String,
+    /// The digest of its last act, which the next one follows, in hexadecimal.
+    pub digest: String,
+    /// When the latest of its acts was done.
+    pub latest_at: Timestamp,
+    /// When it was removed.
+    pub removed_at: Timestamp,
+}
+
+impl RemovedStretch {
+    /// What the chain follows; none if a digest is none.
+    #[must_use]
+    pub fn acts(&self) -> Option<RemovedActs> {
+        Some(RemovedActs {
+            first: self.first,
+            last: self.last,
+            digest_before: read_digest(&self.digest_before)?,
+            digest: read_digest(&self.digest)?,
+        })
+    }
+}
+
+fn read_digest(text: &str) -> Option<[u8; 32]> {
+    hex::decode(text).ok()?.try_into().ok()
 }
 
 /// Which part of the chain to read, in its order.

@@ -2,15 +2,14 @@
 
 pub(crate) mod keys;
 pub(crate) mod oidc;
+mod values;
 
-use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use semel_engine::{Budget, Options};
-use semel_model::{Network, Networks, Span};
+use semel_model::Span;
 use semel_server::{BodyBudget, ServerOptions};
 use semel_store::{Cell, CellOptions};
 use serde_json::json;
@@ -25,6 +24,7 @@ use crate::logs::{self, Format};
 use crate::outcome::Outcome;
 use crate::resources;
 use crate::service::{self, Service, Signals};
+use values::{AuditKeep, Hosts, Proxies, Ranges};
 
 /// How long a stop may take by default.
 const STOP_BOUND: Duration = Duration::from_secs(30);
@@ -90,6 +90,10 @@ pub(crate) struct Arguments {
     /// How long archived runs are kept, from their end [env: SEMEL_ARCHIVE_KEEP] [default: for ever].
     #[arg(long, value_name = "SPAN")]
     archive_keep: Option<String>,
+    /// How long acts of the audit record are kept, 30d at least; their seal stays [env: SEMEL_AUDIT_KEEP]
+    /// [default: for ever].
+    #[arg(long, value_name = "SPAN")]
+    audit_keep: Option<String>,
     /// Where large outputs are stored: a folder, or s3://BUCKET/PREFIX [env: SEMEL_RESOURCES; and
     /// SEMEL_S3_ENDPOINT, SEMEL_S3_REGION, SEMEL_S3_ACCESS_KEY, SEMEL_S3_SECRET_KEY].
     #[arg(long, value_name = "PLACE")]
@@ -250,6 +254,8 @@ fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result
     }
     let keep = arguments.archive_keep.as_deref();
     options.archive_keep = read(ctx, Key::ArchiveKeep, keep)?;
+    let audit = read(ctx, Key::AuditKeep, arguments.audit_keep.as_deref())?;
+    options.audit_keep = audit.map(|AuditKeep(keep)| keep);
     let folder = arguments.state_dir.as_deref();
     options.state_dir = read(ctx, Key::StateDir, folder)?;
     Ok(())
@@ -269,61 +275,6 @@ pub(super) fn limits(ctx: &Context, hook_rate: Option<&str>) -> Result<ServerOpt
 fn plan_memory(bytes: u64, options: &mut Options, limits: &mut ServerOptions) {
     options.memory = Budget::quarter_of(bytes);
     limits.body_budget = BodyBudget::quarter_of(bytes);
-}
-
-/// Ranges of addresses, divided by commas.
-struct Ranges(Vec<IpNet>);
-
-impl FromStr for Ranges {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let words = text.split(',').map(str::trim);
-        let ranges = words.filter(|word| !word.is_empty()).map(|word| {
-            let range = word.parse::<IpNet>();
-            let range = range.or_else(|_| word.parse::<IpAddr>().map(IpNet::from));
-            range.map_err(|_| format!("`{word}` is not an address range such as 10.1.0.0/16"))
-        });
-        ranges.collect::<Result<_, String>>().map(Self)
-    }
-}
-
-/// Networks of proxies, divided by commas.
-struct Proxies(Networks);
-
-impl FromStr for Proxies {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let words = text.split(',').map(str::trim);
-        let networks = words.filter(|word| !word.is_empty()).map(|word| {
-            let network = word.parse::<Network>();
-            network.map_err(|error| format!("`{word}` is no network of proxies: {error}"))
-        });
-        networks.collect::<Result<_, String>>().map(Self)
-    }
-}
-
-/// Names of hosts, divided by commas.
-struct Hosts(Vec<String>);
-
-impl FromStr for Hosts {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let words = text.split(',').map(str::trim);
-        let hosts = words.filter(|word| !word.is_empty()).map(|word| {
-            let name = word.strip_prefix("*.").unwrap_or(word);
-            match name.is_empty() || name.contains(['*', '/', ' ']) {
-                true => Err(format!("`{word}` is no host such as api.books.example")),
-                false => Ok(word.to_owned()),
-            }
-        });
-        match hosts.collect::<Result<Vec<String>, String>>()? {
-            none if none.is_empty() => Err("it names no host".to_owned()),
-            hosts => Ok(Self(hosts)),
-        }
-    }
 }
 
 /// Reads a value, and says where a wrong one came from.
@@ -355,33 +306,4 @@ async fn refuse_pending(cell: &Cell) -> Result<(), Problem> {
             .hint("apply them first with `semel migrate`; running servers keep serving meanwhile")
             .next("semel migrate"),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_read_with_and_without_their_length() {
-        let read = |text: &str| text.parse::<Ranges>().map(|Ranges(ranges)| ranges);
-
-        let ranges = read("127.0.0.0/8, ::1 ,10.1.2.3").unwrap();
-
-        let texts: Vec<String> = ranges.iter().map(IpNet::to_string).collect();
-        assert_eq!(texts, ["127.0.0.0/8", "::1/128", "10.1.2.3/32"]);
-        assert_eq!(read("").unwrap(), vec![]);
-        assert!(read("everything").unwrap_err().contains("everything"));
-    }
-
-    #[test]
-    fn hosts_are_read_with_and_without_a_star_in_front() {
-        let read = |text: &str| text.parse::<Hosts>().map(|Hosts(hosts)| hosts);
-
-        let hosts = read("api.example, *.books.example").unwrap();
-
-        assert_eq!(hosts, ["api.example", "*.books.example"]);
-        for wrong in ["", ",", "*", "a.*.example", "https://api.example"] {
-            assert!(read(wrong).is_err(), "{wrong}");
-        }
-    }
 }

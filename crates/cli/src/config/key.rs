@@ -39,6 +39,8 @@ pub(crate) enum Key {
     Archive,
     /// How long archived runs are kept.
     ArchiveKeep,
+    /// How long acts of the audit record are kept.
+    AuditKeep,
     /// Where large outputs are kept: a folder, or s3://BUCKET/PREFIX.
     Resources,
     /// Where answers are kept that could not be recorded before the server stopped.
@@ -134,7 +136,7 @@ impl Facts {
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 39] = [
+    pub(crate) const ALL: [Self; 40] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -153,6 +155,7 @@ impl Key {
         Self::History,
         Self::Archive,
         Self::ArchiveKeep,
+        Self::AuditKeep,
         Self::Resources,
         Self::StateDir,
         Self::S3Endpoint,
@@ -202,6 +205,7 @@ impl Key {
             }
             Self::Archive => Facts::new("serve.archive", "SEMEL_ARCHIVE"),
             Self::ArchiveKeep => Facts::new("serve.archive_keep", "SEMEL_ARCHIVE_KEEP"),
+            Self::AuditKeep => Facts::new("serve.audit_keep", "SEMEL_AUDIT_KEEP"),
             Self::Resources => Facts::new("serve.resources", "SEMEL_RESOURCES"),
             Self::StateDir => Facts::new("serve.state_dir", "SEMEL_STATE_DIR"),
             Self::S3Endpoint => Facts::new("serve.s3_endpoint", "SEMEL_S3_ENDPOINT"),

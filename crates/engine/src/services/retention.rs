@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use semel_store::audit::removal;
 use semel_store::{
     ReadError, alerts, duplicates, llm_answers, reconcile_passes, refused_deliveries, retention,
     schedules, tallies, webhook_deliveries,
@@ -44,6 +45,25 @@ impl Retention {
     {
         while batch().await? > 0 {
             tokio::time::sleep(self.batch_pause).await;
+        }
+        Ok(())
+    }
+
+    /// Removes acts of the audit record where the operator said how long they are kept.
+    async fn remove_audit(&self) -> Result<(), PassError> {
+        let Some(keep) = self.runtime.options.audit_keep else {
+            return Ok(());
+        };
+        let cell = &self.runtime.cell;
+        for namespace in self.runtime.catalogue.namespaces().iter() {
+            loop {
+                let removed = removal::remove_old(cell.every(), namespace.id, keep).await?;
+                self.metrics().audit_removed.add(removed);
+                if removed == 0 {
+                    break;
+                }
+                tokio::time::sleep(self.batch_pause).await;
+            }
         }
         Ok(())
     }
@@ -85,6 +105,7 @@ impl Service for Retention {
         let passes = this.delete_all(|| reconcile_passes::forget(cell.every(), history));
         let refused = this.delete_all(|| refused_deliveries::forget(cell.every(), history));
         let repeats = this.delete_all(|| duplicates::forget(cell.every(), history));
+        let audit = this.remove_audit();
         let tallies = this.delete_all(|| tallies::forget(cell.home()));
         let mut is_behind = false;
         let runs = async {
@@ -97,7 +118,7 @@ impl Service for Retention {
                 None => Ok(()),
             }
         };
-        let tasks: [(&str, BoxFuture<'_, Result<(), PassError>>); 12] = [
+        let tasks: [(&str, BoxFuture<'_, Result<(), PassError>>); 13] = [
             ("commands and bodies", Box::pin(swept)),
             ("answers", Box::pin(answers)),
             ("alerts", Box::pin(alerts)),
@@ -107,6 +128,7 @@ impl Service for Retention {
             ("refused", Box::pin(refused)),
             ("duplicates", Box::pin(repeats)),
             ("tallies", Box::pin(tallies)),
+            ("audit record", Box::pin(audit)),
             ("keys", Box::pin(this.delete_keys())),
             ("runs", Box::pin(runs)),
             ("archive", Box::pin(archive)),

@@ -4,8 +4,8 @@ use semel_api::Code;
 use semel_api::types::{
     AuditFilter, AuditRecord, ChainFilter, ChangePerson, CreateNamespace, CreateToken,
     CreatedNamespace, CreatedToken, ForgottenSearch, GroupRole, KeptSearch, MapGroup, Namespace,
-    NamespaceFilter, Person, PersonFilter, RevokeToken, SaveSearch, SavedSearch, SearchScope,
-    Servers, SetNamespace, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
+    NamespaceFilter, Person, PersonFilter, RemovedStretch, RevokeToken, SaveSearch, SavedSearch,
+    SearchScope, Servers, SetNamespace, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
 };
 use semel_model::Right::{Admin, Audit, Instance, Read};
 
@@ -85,6 +85,13 @@ pub(super) fn routes() -> Routes {
         )
         .query::<ChainFilter>()
         .page::<AuditRecord>()
+        .get("/audit/removed", Audit, audit::removed)
+        .op(
+            "list_removed_audit",
+            "List the stretches of the chain whose acts were removed as past their time, with their seals.",
+        )
+        .query::<ChainFilter>()
+        .page::<RemovedStretch>()
 }
 
 /// What people saved for themselves; what everybody gets needs a further right.

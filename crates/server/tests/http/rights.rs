@@ -182,6 +182,7 @@ const SENSITIVE: &[&str] = &[
     "GET /v1/servers instance",
     "GET /v1/audit audit",
     "GET /v1/audit/chain audit",
+    "GET /v1/audit/removed audit",
     "PUT /v1/flows/{flow}/draft write",
     "POST /v1/flows/{flow}/publish write",
     "POST /v1/flows/{flow}/promote promote",

@@ -11,8 +11,8 @@ use semel_model::audit_chain::{CHAIN_START, SealedAct};
 use super::list::{self, ActView};
 use crate::cell::{EveryCell, ReadError};
 
-/// The lock of the session that seals: the letters of `audit`.
-const LOCK: i64 = 0x61_75_64_69_74;
+/// The lock of the session that seals or removes: the letters of `audit`.
+pub(super) const LOCK: i64 = 0x61_75_64_69_74;
 
 pub(super) const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 
@@ -119,7 +119,7 @@ fn sealed(act: &ActView, position: i64) -> SealedAct<'_> {
     }
 }
 
-/// The table holds digests of this length only.
-fn digest(bytes: &[u8]) -> [u8; 32] {
+/// The tables hold digests of this length only.
+pub(super) fn digest(bytes: &[u8]) -> [u8; 32] {
     bytes.try_into().unwrap_or(CHAIN_START)
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 
-use super::{Placed, column, seconds, slot};
+use super::{Placed, column, slot};
 use crate::writer::connection::PreparedClient;
 
 /// The largest number that an entry may hold before something is added: fifteen digits.
@@ -59,7 +59,7 @@ impl<'a> Additions<'a> {
             least = least.min(sum);
             most = most.max(sum);
             sums.push(i64::try_from(sum).ok()?);
-            ttl_secs = ttl.map(seconds);
+            ttl_secs = ttl.map(semel_model::Span::as_secs_f64);
         }
         let (from, to) = (least.abs() - NUMBER_MAX, NUMBER_MAX - most);
         if from > 0 || to < 0 {

@@ -13,7 +13,7 @@ use tokio_postgres::{Error, Row};
 use super::adds::Additions;
 use super::{
     ADD, DELETE, HOLD, Placed, READ, SET_HELD, SET_IF_ABSENT, SET_ONE, Write, column, read_value,
-    seconds, slot,
+    slot,
 };
 use crate::locks;
 use crate::writer::connection::PreparedClient;
@@ -105,7 +105,7 @@ async fn perform_one(
     let client = ready.client;
     let outcome = match verb {
         Verb::Add { by, ttl } => {
-            let ttl = ttl.map(seconds);
+            let ttl = ttl.map(semel_model::Span::as_secs_f64);
             let values: [&(dyn ToSql + Sync); 5] = [&slot, namespace, entry, by, &ttl];
             let row = client.query_opt(ready.statement(ADD), &values).await?;
             row.map(|row| json!(row.get::<_, i64>(0))).ok_or_else(|| {
@@ -118,7 +118,7 @@ async fn perform_one(
             expect: None,
             ttl,
         } => {
-            let ttl = ttl.map(seconds);
+            let ttl = ttl.map(semel_model::Span::as_secs_f64);
             let values: [&(dyn ToSql + Sync); 6] =
                 [&slot, namespace, entry, &Json(value), &ttl, set_count];
             client.execute(ready.statement(SET_ONE), &values).await?;
@@ -132,7 +132,7 @@ async fn perform_one(
         Verb::Set {
             value, ttl, expect, ..
         } => {
-            let ttl = ttl.map(seconds);
+            let ttl = ttl.map(semel_model::Span::as_secs_f64);
             let value = Json(value);
             let values: [&(dyn ToSql + Sync); 5] = [&slot, namespace, entry, &value, &ttl];
             let place: [&(dyn ToSql + Sync); 3] = [&slot, namespace, entry];
@@ -157,7 +157,7 @@ async fn perform_one(
             Ok(json!({ "set": set.is_some(), "value": held }))
         }
         Verb::Lock { lease } => {
-            let (run, lease) = (item.run.as_uuid(), seconds(*lease));
+            let (run, lease) = (item.run.as_uuid(), lease.as_secs_f64());
             let values: [&(dyn ToSql + Sync); 5] = [&slot, namespace, entry, run, &lease];
             let row = client
                 .query_opt(ready.statement(locks::TAKE), &values)

@@ -84,7 +84,7 @@ pub(super) async fn judge(
     let ids: Vec<Uuid> = locked.keys().copied().collect();
     let ranges = ids.iter().map(|id| RunId::from_uuid(*id).key_range());
     let (low, high): (Vec<Uuid>, Vec<Uuid>) = ranges.unzip();
-    let secs = seconds(history);
+    let secs = history.as_secs_f64();
     let values: [&(dyn ToSql + Sync); 4] = [&ids, &low, &high, &secs];
     let mut keys: BTreeMap<Uuid, Vec<JudgedRun>> = BTreeMap::new();
     for row in tx.query(JUDGE, &values).await? {
@@ -132,10 +132,6 @@ fn which_go(runs: &[JudgedRun], is_free: bool) -> (Vec<Uuid>, bool) {
     let gone = runs[..read].iter();
     let gone = gone.filter(|run| run.is_old && !run.has_children);
     (gone.map(|run| run.id).collect(), false)
-}
-
-pub(super) fn seconds(span: Span) -> f64 {
-    span.as_millis() as f64 / 1e3
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use semel_model::{ClaimId, RunId, Span};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::judge::{judge, seconds};
+use super::judge::judge;
 use crate::cell::{EveryCell, ReadError};
 
 /// Every release that a run is on.
@@ -134,7 +134,7 @@ pub async fn list_old(
         accepted_at: Timestamp::UNIX_EPOCH,
         run: RunId::from_uuid(Uuid::nil()),
     });
-    let (secs, limit) = (seconds(history), PAGE_MAX as i64);
+    let (secs, limit) = (history.as_secs_f64(), PAGE_MAX as i64);
     let values: [&(dyn ToSql + Sync); 5] = [
         &release_id,
         &after.accepted_at,

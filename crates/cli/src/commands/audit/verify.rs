@@ -4,15 +4,16 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 
-use semel_api::types::AuditRecord;
-use semel_model::audit_chain::{CHAIN_START, SealedAct};
+use semel_api::types::{AuditRecord, RemovedStretch};
+use semel_model::audit_chain::ChainEnd;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::answer::{Answer, Problem};
 
 /// Verify an exported audit record: that no act was changed, removed or put in between.
 ///
-/// Needs no server. Compare the digest that it prints with one that you kept: whoever can write to
+/// Needs no server. What retention removed is passed by its seal, and counted. Compare the digest that it prints with one that you kept: whoever can write to
 /// the database could have sealed another record.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
@@ -26,41 +27,88 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Problem> {
     let shown = arguments.file.display();
     let unreadable = |error| Problem::local(format!("cannot read {shown}: {error}"));
     let file = File::open(&arguments.file).map_err(unreadable)?;
-    let (mut position, mut digest) = (0, CHAIN_START);
-    for line in BufReader::new(file).lines() {
+    let (mut end, mut removed) = (ChainEnd::START, 0);
+    for (line, number) in BufReader::new(file).lines().zip(1_u64..) {
         let line = line.map_err(unreadable)?;
-        position += 1;
-        digest = follow(&line, position, &digest)
-            .map_err(|why| Problem::local(format!("{shown}, line {position}: {why}")))?;
+        removed += follow(&line, &mut end)
+            .map_err(|why| Problem::local(format!("{shown}, line {number}: {why}")))?;
     }
-    let digest = hex::encode(digest);
-    let body = json!({ "acts": position, "digest": digest });
-    let text = format!("{position} acts, each as it was sealed\n{digest}");
+    let (acts, digest) = (end.position - removed, hex::encode(end.digest));
+    let body =
+        json!({ "acts": acts, "removed": removed, "position": end.position, "digest": digest });
+    let behind = match removed {
+        0 => String::new(),
+        _ => format!(", behind {removed} that were removed as past their time"),
+    };
+    let text = format!("{acts} acts, each as it was sealed{behind}\n{digest}");
     Ok(Answer::done(&body, text))
 }
 
-/// The digest after one more line, where it is the one that the line has.
-fn follow(line: &str, position: i64, before: &[u8; 32]) -> Result<[u8; 32], String> {
-    let act: AuditRecord =
-        serde_json::from_str(line).map_err(|error| format!("it is no act: {error}"))?;
-    if act.position != Some(position) {
-        return Err(format!(
-            "an act is missing: position {position} is expected"
-        ));
+/// A line of an export.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Removed(RemovedStretch),
+    Act(AuditRecord),
+}
+
+/// Goes on by one line. Says how many acts it stands for that were removed.
+fn follow(line: &str, end: &mut ChainEnd) -> Result<i64, String> {
+    let line = serde_json::from_str(line).map_err(|_| {
+        "it is neither an act nor a removed stretch: the file is damaged, or not of `semel audit export`"
+    })?;
+    let before = end.position;
+    match line {
+        Line::Removed(stretch) => {
+            let acts = stretch.acts().ok_or("it has no digest")?;
+            end.pass(&acts).map_err(|why| why.to_string())?;
+            Ok(end.position - before)
+        }
+        Line::Act(act) => {
+            let (act, digest) = act.sealed().ok_or("it is not sealed")?;
+            end.follow(&act, &digest).map_err(|why| why.to_string())?;
+            Ok(0)
+        }
     }
-    let sealed = SealedAct {
-        position,
-        id: act.id,
-        at: act.at,
-        actor: &act.actor,
-        action: &act.action,
-        subject: &act.subject,
-        reason: act.reason.as_deref(),
-        run: act.run,
-    };
-    let digest = sealed.seal(before);
-    match act.digest.as_deref() == Some(hex::encode(digest).as_str()) {
-        true => Ok(digest),
-        false => Err("it was changed, or something before it was".to_owned()),
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_model::audit_chain::{CHAIN_START, SealedAct};
+
+    use super::*;
+
+    const AT: &str = "2026-11-01T00:00:00Z";
+
+    #[test]
+    fn what_was_removed_is_passed_by_its_seal_and_counted() {
+        let act = SealedAct {
+            position: 3,
+            id: 7,
+            at: AT.parse().unwrap(),
+            actor: "token:ada",
+            action: "key.drop",
+            subject: "orders 1",
+            reason: None,
+            run: None,
+        };
+        let (start, seal) = (hex::encode(CHAIN_START), [9; 32]);
+        let stretch = |before: &str| {
+            let digest = hex::encode(seal);
+            json!({ "first": 1, "last": 2, "digest_before": before, "digest": digest,
+                    "latest_at": AT, "removed_at": AT })
+        };
+        let digest = hex::encode(act.seal(&seal));
+        let left = json!({ "id": 7, "at": AT, "actor": "token:ada", "action": "key.drop",
+                           "subject": "orders 1", "position": 3, "digest": digest });
+        let mut end = ChainEnd::START;
+
+        assert_eq!(follow(&stretch(&start).to_string(), &mut end), Ok(2));
+        assert_eq!(follow(&left.to_string(), &mut end), Ok(0));
+        assert_eq!(end.position, 3);
+        assert!(follow(&stretch(&start).to_string(), &mut end).is_err());
+        let other = stretch(&digest).to_string();
+        assert!(follow(&other, &mut { ChainEnd::START }).is_err());
+        assert!(follow("{}", &mut { ChainEnd::START }).is_err());
     }
 }

@@ -1,8 +1,8 @@
 //! Whether the chain of the audit record holds: each act fits the digest of all before it.
 
-use semel_api::types::{AuditRecord, Page as Found};
+use semel_api::types::{AuditRecord, Page as Found, RemovedStretch};
 use semel_model::Right;
-use semel_model::audit_chain::{CHAIN_START, SealedAct};
+use semel_model::audit_chain::{ChainBreak, ChainEnd};
 
 use super::refuse;
 use crate::answer::Answered;
@@ -10,6 +10,7 @@ use crate::console::markup::{self, Markup};
 use crate::console::shell::{Shell, keep, show_list};
 use crate::console::visit::Visit;
 use crate::console::words;
+use crate::error::ApiError;
 
 /// How many acts are read at a time.
 const PAGE: &str = "500";
@@ -19,10 +20,11 @@ const READS_MAX: usize = 4;
 
 /// How far the chain was checked.
 struct Checked {
-    position: i64,
-    digest: [u8; 32],
-    /// Where it does not hold.
-    broken: Option<(i64, &'static str)>,
+    end: ChainEnd,
+    /// How many acts were removed before the first that was read.
+    removed: i64,
+    /// Why it does not hold behind that.
+    broken: Option<ChainBreak>,
 }
 
 /// `GET /console/{namespace}/audit/chain`: from the beginning, or behind an act whose digest is known.
@@ -46,14 +48,24 @@ pub(in crate::console) async fn page(visit: Visit) -> Answered {
     if let Some(missing) = visit.lacks(Right::Audit) {
         return refuse(shell, &missing);
     }
-    let mut checked = Checked {
+    let end = known.filter(|_| after > 0).map(|digest| ChainEnd {
         position: after,
-        digest: known.filter(|_| after > 0).unwrap_or(CHAIN_START),
+        digest,
+    });
+    let mut checked = Checked {
+        end: end.unwrap_or(ChainEnd::START),
+        removed: 0,
         broken: None,
     };
     let mut ended = false;
+    if let Err(error) = checked.pass_removed(&visit).await {
+        return keep(shell, error, Vec::new());
+    }
     for _ in 0..READS_MAX {
-        let from = checked.position.to_string();
+        if checked.broken.is_some() {
+            break;
+        }
+        let from = checked.end.position.to_string();
         let address = words::address("/v1/audit/chain", &[("after", &from), ("limit", PAGE)]);
         let found: Found<AuditRecord> = match visit.get(&address).await {
             Ok(found) => found,
@@ -75,42 +87,52 @@ fn read_digest(text: &str) -> Option<[u8; 32]> {
 }
 
 impl Checked {
+    /// Goes on behind what retention removed, by its seals.
+    async fn pass_removed(&mut self, visit: &Visit) -> Result<(), ApiError> {
+        loop {
+            let from = self.end.position.to_string();
+            let address = words::address("/v1/audit/removed", &[("after", &from), ("limit", PAGE)]);
+            let found: Found<RemovedStretch> = visit.get(&address).await?;
+            let before = self.end.position;
+            for acts in found.items.iter().map(RemovedStretch::acts) {
+                let passed = acts.ok_or(ChainBreak::Changed);
+                if let Err(broken) = passed.and_then(|acts| self.end.pass(&acts)) {
+                    self.broken = Some(broken);
+                    return Ok(());
+                }
+            }
+            self.removed += self.end.position - before;
+            if found.next.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
     fn follow(&mut self, act: &AuditRecord) {
         if self.broken.is_some() {
             return;
         }
-        let position = self.position + 1;
-        if act.position != Some(position) {
-            self.broken = Some((position, "an act is missing"));
-            return;
-        }
-        let sealed = SealedAct {
-            position,
-            id: act.id,
-            at: act.at,
-            actor: &act.actor,
-            action: &act.action,
-            subject: &act.subject,
-            reason: act.reason.as_deref(),
-            run: act.run,
-        };
-        let digest = sealed.seal(&self.digest);
-        match act.digest.as_deref() == Some(hex::encode(digest).as_str()) {
-            true => (self.position, self.digest) = (position, digest),
-            false => self.broken = Some((position, "it was changed, or something before it was")),
-        }
+        let sealed = act.sealed().ok_or(ChainBreak::Changed);
+        let followed = sealed.and_then(|(act, digest)| self.end.follow(&act, &digest));
+        self.broken = followed.err();
     }
 }
 
 fn body(visit: &Visit, checked: &Checked, ended: bool) -> Vec<Markup> {
-    let (position, digest) = (checked.position, hex::encode(checked.digest));
+    let (position, digest) = (checked.end.position, hex::encode(checked.end.digest));
     let verdict = match &checked.broken {
-        Some((at, why)) => {
-            let text = format!("The chain does not hold at no. {at}: {why}.");
+        Some(why) => {
+            let text = format!("The chain does not hold at no. {}: {why}.", position + 1);
             Markup::text(&text).within("p", "verdict is-bad")
         }
         None if ended => {
-            let text = format!("The chain holds: {position} acts, each as it was sealed.");
+            let acts = position - checked.removed;
+            let text = match checked.removed {
+                0 => format!("The chain holds: {acts} acts, each as it was sealed."),
+                removed => format!(
+                    "The chain holds: {acts} acts, each as it was sealed, behind {removed} that were removed as past their time."
+                ),
+            };
             Markup::text(&text).within("p", "verdict")
         }
         None => {

@@ -1,0 +1,139 @@
+//! Retention of the audit record: the oldest acts of a chain are removed together, and their seal stays.
+//!
+//! What is left of a chain follows the digest of the stretch that was removed, and that stretch the one before, so
+//! the chain still shows every change. The last act of a chain is never removed: the next one follows it.
+
+use jiff::Timestamp;
+use semel_model::Span;
+use semel_model::audit_chain::{CHAIN_START, RemovedActs};
+use tokio_postgres::Row;
+
+use super::chain::{self, ALONE, LOCK};
+use crate::cell::{EveryCell, ReadError};
+
+/// Acts are kept for this long at least; the database refuses to remove younger ones.
+pub const AUDIT_KEEP_MIN: Span = Span::from_const_secs(30 * 86_400);
+
+/// The most acts of one stretch.
+const STRETCH_MAX: usize = 1_000;
+
+pub(super) const LAST: &str = "
+    SELECT last_position, digest
+      FROM audit_removed
+     WHERE namespace_id = $1
+     ORDER BY last_position DESC
+     LIMIT 1";
+
+/// Whole days, so that a chain has few stretches.
+pub(super) const OLD: &str = "
+    SELECT c.position, c.digest, a.id, a.at,
+           a.at < date_trunc('day', (SELECT moment()) - make_interval(secs => $3), 'UTC')
+      FROM audit_chain c
+      JOIN audit a ON a.id = c.audit_id
+     WHERE c.namespace_id = $1 AND c.position > $2
+     ORDER BY c.position
+     LIMIT $4";
+
+pub(super) const KEEP_SEAL: &str = "
+    INSERT INTO audit_removed (namespace_id, first_position, last_position, digest_before, digest, latest_at)
+    VALUES ($1, $2, $3, $4, $5, $6)";
+
+pub(super) const REMOVE: &str = "DELETE FROM audit WHERE id = ANY($1::int8[])";
+
+pub(super) const LEAVE_CHAIN: &str = "
+    DELETE FROM audit_chain WHERE namespace_id = $1 AND position BETWEEN $2 AND $3";
+
+pub(super) const LIST: &str = "
+    SELECT first_position, last_position, digest_before, digest, latest_at, removed_at
+      FROM audit_removed
+     WHERE namespace_id = $1 AND last_position > $2
+     ORDER BY last_position
+     LIMIT $3";
+
+/// A stretch of a chain whose acts were removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovedView {
+    /// Where it was, and its seal.
+    pub acts: RemovedActs,
+    /// When the latest of its acts was done.
+    pub latest_at: Timestamp,
+    /// When it was removed.
+    pub removed_at: Timestamp,
+}
+
+/// Removes the oldest acts of a namespace, where they are past their time. Says how many: more may be left.
+pub async fn remove_old(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    keep: Span,
+) -> Result<u64, ReadError> {
+    let keep = keep.max(AUDIT_KEEP_MIN);
+    let seconds = keep.as_secs_f64();
+    let most = i64::try_from(STRETCH_MAX + 1).unwrap_or(i64::MAX);
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    if !tx.query_one(ALONE, &[&LOCK]).await?.get::<_, bool>(0) {
+        return Ok(0);
+    }
+    let before = tx.query_opt(LAST, &[&namespace_id]).await?;
+    let (removed, before): (i64, [u8; 32]) = before.map_or((0, CHAIN_START), |row| {
+        (row.get(0), chain::digest(row.get(1)))
+    });
+    let rows = tx
+        .query(OLD, &[&namespace_id, &removed, &seconds, &most])
+        .await?;
+    // The last row stays: either more follow, or it is the last act of the chain.
+    let stays = rows.len().saturating_sub(1);
+    let old: Vec<&Row> = rows[..stays].iter().take_while(|row| row.get(4)).collect();
+    let Some(last) = old.last() else {
+        return Ok(0);
+    };
+    let first = removed + 1;
+    let last_position: i64 = last.get(0);
+    let latest: Option<Timestamp> = old.iter().map(|row| row.get(3)).max();
+    let ids: Vec<i64> = old.iter().map(|row| row.get(2)).collect();
+    let (before, digest): (&[u8], &[u8]) = (&before, last.get(1));
+    tx.execute(
+        KEEP_SEAL,
+        &[
+            &namespace_id,
+            &first,
+            &last_position,
+            &before,
+            &digest,
+            &latest,
+        ],
+    )
+    .await?;
+    tx.execute(REMOVE, &[&ids]).await?;
+    tx.execute(LEAVE_CHAIN, &[&namespace_id, &first, &last_position])
+        .await?;
+    tx.commit().await?;
+    Ok(ids.len() as u64)
+}
+
+/// The removed stretches of a namespace that end behind a place in its chain, in its order.
+pub async fn list_removed(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    after: i64,
+    limit: u16,
+) -> Result<Vec<RemovedView>, ReadError> {
+    let limit = i64::from(limit);
+    let client = cell.reader().await?;
+    let rows = client.query(LIST, &[&namespace_id, &after, &limit]).await?;
+    Ok(rows.iter().map(read).collect())
+}
+
+fn read(row: &Row) -> RemovedView {
+    RemovedView {
+        acts: RemovedActs {
+            first: row.get(0),
+            last: row.get(1),
+            digest_before: chain::digest(row.get(2)),
+            digest: chain::digest(row.get(3)),
+        },
+        latest_at: row.get(4),
+        removed_at: row.get(5),
+    }
+}
