@@ -57,6 +57,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     chain::LAST,
     chain::SEAL,
     chain::CHAIN,
+    removal::NEXT,
     removal::LAST,
     removal::OLD,
     removal::KEEP_SEAL,

@@ -54,10 +54,11 @@ impl Retention {
         let Some(keep) = self.runtime.options.audit_keep else {
             return Ok(());
         };
-        let cell = &self.runtime.cell;
-        for namespace in self.runtime.catalogue.namespaces().iter() {
+        let (cell, mut after) = (&self.runtime.cell, i32::MIN);
+        while let Some(namespace_id) = removal::find_chain(cell.every(), after).await? {
+            after = namespace_id;
             loop {
-                let removed = removal::remove_old(cell.every(), namespace.id, keep).await?;
+                let removed = removal::remove_old(cell.every(), namespace_id, keep).await?;
                 self.metrics().audit_removed.add(removed);
                 if removed == 0 {
                     break;

@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result};
 use semel_api::types::{AuditFilter, AuditRecord, ChainFilter};
+use semel_engine::Engine;
 use semel_model::Span;
 use semel_model::audit_chain::ChainEnd;
 use semel_store::audit::{self, AuditEntry, chain, removal};
-use semel_store::namespaces;
+use semel_store::{Cell, CellOptions, namespaces};
 
 use crate::world::{World, soon};
 
@@ -268,6 +269,35 @@ async fn acts_past_their_time_are_removed_and_their_seal_keeps_the_chain_whole()
     assert_eq!(left.len(), 1, "the last act of a chain stays");
     assert!(follow_from(passed, &left).is_some());
     assert_eq!(follow(&left), None, "without the seals nothing is verified");
+    Ok(())
+}
+
+/// In namespaces that nobody set otherwise, too.
+#[tokio::test]
+async fn a_server_that_was_told_how_long_removes_what_is_older() -> Result<()> {
+    let world = World::start().await?;
+    for namespace in ["main", "elsewhere"] {
+        act(&world, namespace, "token:ada", "key.drop").await?;
+        act(&world, namespace, "token:ben", "key.drop").await?;
+    }
+    seal(&world).await?;
+    later(&world, 40).await?;
+
+    let cell = Cell::connect(&world.database.url(), CellOptions::default()).await?;
+    let mut options = world.engine.options().clone();
+    options.audit_keep = Some(Span::from_secs(30 * 86_400));
+    world.engine.suspend();
+    let engine = Engine::start(cell, options).await?;
+    let owner = world.database.connect().await?;
+    let stretches = "SELECT count(DISTINCT namespace_id) FROM audit_removed";
+    soon(async || {
+        let found: i64 = owner.query_one(stretches, &[]).await?.get(0);
+        Ok((found == 2).then_some(()))
+    })
+    .await?;
+
+    assert!(engine.metrics().audit_removed.get() >= 2);
+    engine.shutdown().await;
     Ok(())
 }
 

@@ -17,6 +17,9 @@ pub const AUDIT_KEEP_MIN: Span = Span::from_const_secs(30 * 86_400);
 /// The most acts of one stretch.
 const STRETCH_MAX: usize = 1_000;
 
+pub(super) const NEXT: &str = "
+    SELECT namespace_id FROM audit_chain WHERE namespace_id > $1 ORDER BY namespace_id, position LIMIT 1";
+
 pub(super) const LAST: &str = "
     SELECT last_position, digest
       FROM audit_removed
@@ -59,6 +62,12 @@ pub struct RemovedView {
     pub latest_at: Timestamp,
     /// When it was removed.
     pub removed_at: Timestamp,
+}
+
+/// The next namespace with a chain, in the order of their numbers.
+pub async fn find_chain(cell: EveryCell<'_>, after: i32) -> Result<Option<i32>, ReadError> {
+    let found = cell.reader().await?.query_opt(NEXT, &[&after]).await?;
+    Ok(found.map(|row| row.get(0)))
 }
 
 /// Removes the oldest acts of a namespace, where they are past their time. Says how many: more may be left.
