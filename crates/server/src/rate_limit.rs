@@ -6,6 +6,8 @@
 //! delivery is never refused because of unverified ones. A hook at its limit is refused before
 //! another body is read.
 
+mod by_source;
+
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU32;
@@ -17,16 +19,14 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use semel_api::Code;
 use semel_model::Span;
 
+use self::by_source::BySource;
 use crate::error::ApiError;
 
 /// How many deliveries without a valid signature a hook answers as such within a minute.
 const AUTH_FAILURES_BY_HOOK: NonZeroU32 = NonZeroU32::new(60).unwrap();
 
 /// How many deliveries without a valid signature of one address are answered as such within a minute.
-const AUTH_FAILURES_BY_SOURCE: NonZeroU32 = NonZeroU32::new(10).unwrap();
-
-/// How many addresses are counted separately. Beyond it, new ones are counted by hook alone.
-const SOURCES_MAX: usize = 10_000;
+const AUTH_FAILURES_BY_SOURCE: u32 = 10;
 
 /// The address of the client: of the connection, or as a trusted proxy says.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct RateLimits {
     /// Until when hooks take nothing, because they are at their limit.
     exhausted: Mutex<HashMap<String, Instant>>,
     auth_failures_by_hook: DefaultKeyedRateLimiter<String>,
-    auth_failures_by_source: DefaultKeyedRateLimiter<IpAddr>,
+    auth_failures_by_source: BySource,
     clock: DefaultClock,
 }
 
@@ -54,7 +54,7 @@ impl RateLimits {
             hooks: hook_rate.map(|rate| RateLimiter::keyed(quota(rate))),
             exhausted: Mutex::default(),
             auth_failures_by_hook: RateLimiter::keyed(Quota::per_minute(AUTH_FAILURES_BY_HOOK)),
-            auth_failures_by_source: RateLimiter::keyed(Quota::per_minute(AUTH_FAILURES_BY_SOURCE)),
+            auth_failures_by_source: BySource::per_minute(AUTH_FAILURES_BY_SOURCE),
             clock: DefaultClock::default(),
         }
     }
@@ -99,14 +99,9 @@ impl RateLimits {
 
     /// The answer to a delivery that fails verification. Past the limits it is a 429.
     pub(crate) fn refuse_auth_failure(&self, hook: &str, peer: Peer) -> ApiError {
-        let now = || self.clock.now();
         let by_hook = self.auth_failures_by_hook.check_key(&hook.to_owned());
-        let by_hook = by_hook.err().map(|until| until.wait_time_from(now()));
-        let by_source = self.source(peer).and_then(|source| {
-            let checked = self.auth_failures_by_source.check_key(&source);
-            checked.err().map(|until| until.wait_time_from(now()))
-        });
-        match by_hook.max(by_source) {
+        let by_hook = by_hook.map_err(|until| until.wait_time_from(self.clock.now()));
+        match by_hook.err().max(self.count_source(peer).err()) {
             Some(wait) => too_many(wait),
             None => ApiError::plain(Code::SignatureInvalid),
         }
@@ -114,21 +109,15 @@ impl RateLimits {
 
     /// The answer to an unknown address. A client that guesses addresses gets a 429.
     pub(crate) fn refuse_unknown(&self, peer: Peer, code: Code) -> ApiError {
-        let checked = self
-            .source(peer)
-            .map(|source| self.auth_failures_by_source.check_key(&source));
-        match checked {
-            Some(Err(until)) => too_many(until.wait_time_from(self.clock.now())),
-            Some(Ok(())) | None => ApiError::plain(code),
+        match self.count_source(peer) {
+            Err(wait) => too_many(wait),
+            Ok(()) => ApiError::plain(code),
         }
     }
 
-    /// The address to count by, while there is room for it.
-    fn source(&self, peer: Peer) -> Option<IpAddr> {
-        if self.auth_failures_by_source.len() >= SOURCES_MAX {
-            self.auth_failures_by_source.retain_recent();
-        }
-        (self.auth_failures_by_source.len() < SOURCES_MAX).then(|| neighbourhood(peer.0.ip()))
+    fn count_source(&self, peer: Peer) -> Result<(), Duration> {
+        self.auth_failures_by_source
+            .check(neighbourhood(peer.0.ip()))
     }
 }
 
@@ -206,6 +195,20 @@ mod tests {
 
         assert_eq!(asked[59], Some(Code::SignatureInvalid));
         assert_eq!(asked[60], Some(Code::TooManyRequests));
+    }
+
+    #[test]
+    fn guessing_is_limited_however_many_addresses_ask() {
+        let edge = RateLimits::new(None);
+        let ask = |n: u32| {
+            let ip = std::net::Ipv4Addr::from(0x0a00_0000 + n);
+            let peer = Peer(SocketAddr::new(ip.into(), 1));
+            code(&edge.refuse_unknown(peer, Code::WaitNotFound))
+        };
+
+        let limited = (0..20_000).filter(|n| ask(*n) == Some(Code::TooManyRequests));
+
+        assert!(limited.count() > 9_000, "the table of addresses is full");
     }
 
     #[test]
