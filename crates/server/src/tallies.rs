@@ -79,9 +79,9 @@ pub(crate) async fn by_hour(
 
 /// `GET /v1/overview`.
 pub(crate) async fn waiting(State(app): State<App>, caller: Caller) -> Answered {
-    let (found, health) = overview::list_waiting(app.cell().every(), caller.namespace_id).await?;
+    let (found, health) = overview::get_overview(app.cell().every(), caller.namespace_id).await?;
     let view = |it: WaitingView| WaitingCount {
-        what: it.what,
+        what: it.what.as_str().to_owned(),
         count: it.count.min(WAITING_MAX),
         has_more: it.count > WAITING_MAX,
         since: it.since,

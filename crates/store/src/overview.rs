@@ -1,7 +1,6 @@
 //! What waits for a person in a namespace, of every kind, and whether it is served: in one statement.
 
 use jiff::Timestamp;
-use tokio_postgres::Row;
 
 use crate::cell::{EveryCell, ReadError};
 
@@ -49,11 +48,52 @@ const WAITING: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[WAITING];
 
-/// Something that waits for people.
+/// What can wait for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitingKind {
+    /// An effect of which nobody knows whether it happened.
+    Doubt,
+    /// A run whose retries are used up.
+    NeedsReview,
+    /// A run that made no progress.
+    Quarantined,
+    /// An approval that is not decided.
+    Approval,
+    /// A delivery that is held because its payload differs.
+    Held,
+    /// A flow or a connection that is paused.
+    Pause,
+}
+
+impl WaitingKind {
+    /// Every kind, in the order in which they are told.
+    pub const ALL: [Self; 6] = [
+        Self::Doubt,
+        Self::NeedsReview,
+        Self::Quarantined,
+        Self::Approval,
+        Self::Held,
+        Self::Pause,
+    ];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Doubt => "doubt",
+            Self::NeedsReview => "needs_review",
+            Self::Quarantined => "quarantined",
+            Self::Approval => "approval",
+            Self::Held => "held",
+            Self::Pause => "pause",
+        }
+    }
+}
+
+/// How much of one kind waits for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingView {
-    /// What: `doubt`, `needs_review`, `quarantined`, `approval`, `held` or `pause`.
-    pub what: String,
+    /// What waits.
+    pub what: WaitingKind,
     /// How many; one more than [`WAITING_MAX`] where there are more.
     pub count: i64,
     /// Since when the oldest waits.
@@ -76,8 +116,8 @@ pub struct NamespaceHealth {
     pub refused_at: Option<Timestamp>,
 }
 
-/// What waits in a namespace, of every kind, and whether it is served.
-pub async fn list_waiting(
+/// How much of each kind waits in a namespace, also where it is nothing, and whether the namespace is served.
+pub async fn get_overview(
     cell: EveryCell<'_>,
     namespace_id: i32,
 ) -> Result<(Vec<WaitingView>, NamespaceHealth), ReadError> {
@@ -85,19 +125,23 @@ pub async fn list_waiting(
     let statement = client.prepare_cached(WAITING).await?;
     let limit = WAITING_MAX + 1;
     let rows = client.query(&statement, &[&namespace_id, &limit]).await?;
-    let read = |row: &Row| WaitingView {
-        what: row.get(0),
-        count: row.get(1),
-        since: row.get(2),
+    let counted = |word: &str| -> (i64, Option<Timestamp>) {
+        let row = rows.iter().find(|row| row.get::<_, &str>(0) == word);
+        row.map_or((0, None), |row| (row.get(1), row.get(2)))
     };
-    let (mut waiting, mut health) = (Vec::new(), NamespaceHealth::default());
-    for row in rows.iter().map(read) {
-        match row.what.as_str() {
-            "servers" => health.servers = row.count,
-            "due" => (health.due, health.due_since) = (row.count, row.since),
-            "refused" => (health.refused, health.refused_at) = (row.count, row.since),
-            _ => waiting.push(row),
-        }
-    }
-    Ok((waiting, health))
+    let waiting = WaitingKind::ALL.map(|what| {
+        let (count, since) = counted(what.as_str());
+        WaitingView { what, count, since }
+    });
+    let (servers, _) = counted("servers");
+    let (due, due_since) = counted("due");
+    let (refused, refused_at) = counted("refused");
+    let health = NamespaceHealth {
+        servers,
+        due,
+        due_since,
+        refused,
+        refused_at,
+    };
+    Ok((waiting.into(), health))
 }

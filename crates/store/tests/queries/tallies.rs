@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use semel_store::overview::WaitingKind;
 use semel_store::tallies::{self, TallyKind, TallyRow};
 use semel_store::{clock, overview};
 
@@ -170,22 +171,22 @@ async fn what_waits_is_counted_up_to_a_limit_and_by_namespace() -> Result<()> {
                   FROM unnest(ARRAY[30, 2, 1]) AS n";
     client.execute(text, &[]).await?;
 
-    let (waiting, health) = overview::list_waiting(world.cell.every(), 7).await?;
+    let (waiting, health) = overview::get_overview(world.cell.every(), 7).await?;
     assert_eq!(
         (health.servers, health.due, health.refused),
         (0, 0, 2),
         "refusals of the last day"
     );
     assert!(health.refused_at.is_some() && health.due_since.is_none());
-    let of = |what: &str| {
+    let of = |what: WaitingKind| {
         let found = waiting.iter().find(|it| it.what == what);
         found.map(|it| (it.count, it.since.is_some()))
     };
-    assert_eq!(of("doubt"), Some((overview::WAITING_MAX + 1, true)));
-    assert_eq!(of("quarantined"), Some((1, true)));
-    assert_eq!(of("held"), Some((0, false)));
+    assert_eq!(of(WaitingKind::Doubt), Some((overview::WAITING_MAX + 1, true)));
+    assert_eq!(of(WaitingKind::Quarantined), Some((1, true)));
+    assert_eq!(of(WaitingKind::Held), Some((0, false)));
 
-    let (foreign, health) = overview::list_waiting(world.cell.every(), 8).await?;
+    let (foreign, health) = overview::get_overview(world.cell.every(), 8).await?;
     assert!(foreign.iter().all(|it| it.count == 0), "{foreign:?}");
     assert_eq!(health, overview::NamespaceHealth::default());
     Ok(())
