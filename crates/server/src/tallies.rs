@@ -6,6 +6,7 @@ use semel_api::types::{
     HourCount, HourFilter, HourTallies, NamespaceHealth, Overview, Tallies, TallyCount,
     TallyFilter, WaitingCount,
 };
+use semel_model::Span;
 use semel_store::overview::{self, WAITING_MAX, WaitingView};
 use semel_store::tallies::{self, HourSum, TallySum};
 
@@ -21,9 +22,14 @@ const LAST_SECS: u64 = 86_400;
 /// The longest time that is summed: what is older is gone.
 const LAST_SECS_MAX: u64 = 90 * 86_400;
 
-/// How many hours are summed one by one, unless another number is asked for, and the most.
-const HOURS: u16 = 24;
-const HOURS_MAX: u16 = 168;
+/// The longest time that is summed hour by hour.
+const HOURLY_SECS_MAX: u64 = 7 * 86_400;
+
+/// How many seconds are meant: a day, unless something else is asked for.
+fn secs_of(last: Option<Span>, most: u64) -> u64 {
+    let secs = last.map_or(LAST_SECS, |last| last.as_millis() / 1_000);
+    secs.min(most)
+}
 
 /// `GET /v1/tallies`.
 pub(crate) async fn sum(
@@ -31,11 +37,9 @@ pub(crate) async fn sum(
     caller: Caller,
     Params(asked): Params<TallyFilter>,
 ) -> Answered {
-    let secs = asked
-        .last
-        .map_or(LAST_SECS, |last| last.as_millis() / 1_000);
+    let secs = secs_of(asked.last, LAST_SECS_MAX);
     let flow = asked.flow.as_ref().map(|flow| flow.as_str());
-    let (home, secs) = (app.cell().home(), secs.min(LAST_SECS_MAX));
+    let home = app.cell().home();
     let (since, found) = match (asked.steps, flow) {
         (true, Some(flow)) => tallies::sum_of_steps(home, caller.namespace_id, flow, secs).await?,
         (true, None) => {
@@ -62,10 +66,10 @@ pub(crate) async fn by_hour(
     caller: Caller,
     Params(asked): Params<HourFilter>,
 ) -> Answered {
-    let hours = asked.hours.unwrap_or(HOURS).min(HOURS_MAX);
+    let secs = secs_of(asked.last, HOURLY_SECS_MAX);
     let flow = asked.flow.as_ref().map(|flow| flow.as_str());
     let (home, id) = (app.cell().home(), caller.namespace_id);
-    let (since, found) = tallies::sum_by_hour(home, id, hours, flow).await?;
+    let (since, found) = tallies::sum_by_hour(home, id, secs, flow).await?;
     let view = |it: HourSum| HourCount {
         hour: it.hour,
         what: it.what,

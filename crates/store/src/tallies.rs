@@ -68,7 +68,7 @@ macro_rules! by_hour {
         concat!(
             "
     SELECT s.since, t.minute, t.what::text, t.count
-      FROM (SELECT date_trunc('hour', moment() - make_interval(hours => $2), 'UTC') AS since) AS s
+      FROM (SELECT date_trunc('hour', moment() - make_interval(secs => $2), 'UTC') AS since) AS s
       LEFT JOIN LATERAL (SELECT minute, what, sum(count)::int8 AS count
                            FROM tallies
                           WHERE namespace_id = $1 AND is_hour AND minute >= s.since AND step = ''",
@@ -269,16 +269,16 @@ pub async fn sum_of_steps(
     Ok((since, rows.iter().filter_map(read).collect()))
 }
 
-/// Sums what happened in each of the last so many hours and in the one that is not over, of a flow where
-/// one is named. Also returns the first of these hours.
+/// Sums what happened in each hour of the last so many seconds, the one that is not over included, of a flow
+/// where one is named. Also returns the first of these hours, which is whole.
 pub async fn sum_by_hour(
     cell: HomeCell<'_>,
     namespace_id: i32,
-    hours: u16,
+    secs: u64,
     flow: Option<&str>,
 ) -> Result<(Timestamp, Vec<HourSum>), ReadError> {
     let client = cell.reader().await?;
-    let back = i32::from(hours);
+    let back = secs as f64;
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &back];
     let text = match &flow {
         Some(flow) => {

@@ -58,9 +58,10 @@ pub struct HourFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::FlowName>)]
     pub flow: Option<FlowName>,
-    /// Of how many whole hours beside the one that is not over: 24 by default, 168 at most.
+    /// Of how long a time, up to now: a day by default, seven at most. It begins with a whole hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hours: Option<u16>,
+    #[schema(value_type = Option<schema::Span>)]
+    pub last: Option<Span>,
 }
 
 /// How much of what happened, by hour. The figures are approximate, as those of the tallies are.

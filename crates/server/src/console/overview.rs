@@ -135,7 +135,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
         .await?;
     let found: Found = visit.get("/v1/overview").await?;
     // With the present one these are 24.
-    let tallies: HourTallies = visit.get("/v1/tallies/hours?hours=23").await?;
+    let tallies: HourTallies = visit.get("/v1/tallies/hours?last=23h").await?;
     let hours = Hours::new(&tallies, visit.now, &visit.look.zone);
     let charts = CHARTS.iter().map(|chart| chart::draw(chart, &hours));
     let caption = "What happened in each hour, the latest first";

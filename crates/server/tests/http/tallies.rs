@@ -110,6 +110,17 @@ async fn deliveries_runs_and_effects_are_counted_by_flow_and_what_waits_is_shown
         (3, 1, 1, 0),
         "by the hour it is the same"
     );
+    let asked = HourFilter {
+        flow: None,
+        last: Some(Span::from_secs(3 * 3_600)),
+    };
+    let three = world.client.sum_hours(&asked).await?;
+    let apart = three.since.duration_since(hours.since).as_hours();
+    // An hour may end between the two questions.
+    assert!(
+        (21..=22).contains(&apart),
+        "`last` says how far back: {apart}"
+    );
 
     let overview = world.client.get_overview().await?;
     let health = &overview.health;

@@ -91,7 +91,7 @@ async fn what_two_servers_counted_is_summed_by_flow_and_kind() -> Result<()> {
             "steps are not counted twice"
         );
     }
-    let (since, hours) = tallies::sum_by_hour(home, namespace_id, 24, None).await?;
+    let (since, hours) = tallies::sum_by_hour(home, namespace_id, 24 * HOUR, None).await?;
     let kinds: Vec<_> = hours
         .iter()
         .map(|it| (it.what.as_str(), it.count))
@@ -107,7 +107,7 @@ async fn what_two_servers_counted_is_summed_by_flow_and_kind() -> Result<()> {
         24 * HOUR as i64,
         "the hour that is not over is the last"
     );
-    let (_, of_two) = tallies::sum_by_hour(home, namespace_id, 24, Some("two")).await?;
+    let (_, of_two) = tallies::sum_by_hour(home, namespace_id, 24 * HOUR, Some("two")).await?;
     assert_eq!(of_two.len(), 1);
     assert_eq!(of_two[0].what, "failed");
     let none = tallies::sum_of_steps(home, namespace_id, "two", 24 * HOUR).await?;
@@ -182,7 +182,10 @@ async fn what_waits_is_counted_up_to_a_limit_and_by_namespace() -> Result<()> {
         let found = waiting.iter().find(|it| it.what == what);
         found.map(|it| (it.count, it.since.is_some()))
     };
-    assert_eq!(of(WaitingKind::Doubt), Some((overview::WAITING_MAX + 1, true)));
+    assert_eq!(
+        of(WaitingKind::Doubt),
+        Some((overview::WAITING_MAX + 1, true))
+    );
     assert_eq!(of(WaitingKind::Quarantined), Some((1, true)));
     assert_eq!(of(WaitingKind::Held), Some((0, false)));
 
