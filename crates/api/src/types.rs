@@ -111,8 +111,8 @@ pub use subscription::{
     PutSubscription, RetriedDelivery, Subscription,
 };
 pub use tally::{
-    HourCount, HourFilter, HourTallies, NamespaceHealth, Overview, Tallies, TallyCount,
-    TallyFilter, WaitingCount,
+    NamespaceHealth, Overview, SeriesFilter, Tallies, TallyCount, TallyFilter, TallyPoint,
+    TallySeries, WaitingCount,
 };
 pub use task::{
     AnsweredTask, ClaimTasks, ClaimedTask, ClaimedTasks, CompleteTask, FailTask, RenewTask,

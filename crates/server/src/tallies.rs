@@ -3,12 +3,12 @@
 use axum::extract::State;
 use semel_api::Code;
 use semel_api::types::{
-    HourCount, HourFilter, HourTallies, NamespaceHealth, Overview, Tallies, TallyCount,
-    TallyFilter, WaitingCount,
+    NamespaceHealth, Overview, SeriesFilter, Tallies, TallyCount, TallyFilter, TallyPoint,
+    TallySeries, WaitingCount,
 };
 use semel_model::Span;
 use semel_store::overview::{self, WAITING_MAX, WaitingView};
-use semel_store::tallies::{self, HourSum, TallySum};
+use semel_store::tallies::{self, StretchSum, TallySum};
 
 use crate::answer::{self, Answered};
 use crate::app::App;
@@ -22,13 +22,13 @@ const LAST_SECS: u64 = 86_400;
 /// The longest time that is summed: what is older is gone.
 const LAST_SECS_MAX: u64 = 90 * 86_400;
 
-/// The longest time that is summed hour by hour.
-const HOURLY_SECS_MAX: u64 = 7 * 86_400;
+/// The shortest time that is summed: what is counted is counted by the minute.
+const LAST_SECS_MIN: u64 = 60;
 
 /// How many seconds are meant: a day, unless something else is asked for.
-fn secs_of(last: Option<Span>, most: u64) -> u64 {
+fn secs_of(last: Option<Span>) -> u64 {
     let secs = last.map_or(LAST_SECS, |last| last.as_millis() / 1_000);
-    secs.min(most)
+    secs.clamp(LAST_SECS_MIN, LAST_SECS_MAX)
 }
 
 /// `GET /v1/tallies`.
@@ -37,7 +37,7 @@ pub(crate) async fn sum(
     caller: Caller,
     Params(asked): Params<TallyFilter>,
 ) -> Answered {
-    let secs = secs_of(asked.last, LAST_SECS_MAX);
+    let secs = secs_of(asked.last);
     let flow = asked.flow.as_ref().map(|flow| flow.as_str());
     let home = app.cell().home();
     let (since, found) = match (asked.steps, flow) {
@@ -60,24 +60,25 @@ pub(crate) async fn sum(
     })
 }
 
-/// `GET /v1/tallies/hours`.
-pub(crate) async fn by_hour(
+/// `GET /v1/tallies/series`.
+pub(crate) async fn series(
     State(app): State<App>,
     caller: Caller,
-    Params(asked): Params<HourFilter>,
+    Params(asked): Params<SeriesFilter>,
 ) -> Answered {
-    let secs = secs_of(asked.last, HOURLY_SECS_MAX);
+    let secs = secs_of(asked.last);
     let flow = asked.flow.as_ref().map(|flow| flow.as_str());
     let (home, id) = (app.cell().home(), caller.namespace_id);
-    let (since, found) = tallies::sum_by_hour(home, id, secs, flow).await?;
-    let view = |it: HourSum| HourCount {
-        hour: it.hour,
+    let found = tallies::sum_series(home, id, secs, flow).await?;
+    let view = |it: StretchSum| TallyPoint {
+        at: it.at,
         what: it.what,
         count: it.count,
     };
-    answer::ok(&HourTallies {
-        since,
-        items: found.into_iter().map(view).collect(),
+    answer::ok(&TallySeries {
+        since: found.since,
+        every: Span::from_secs(found.every_secs),
+        items: found.sums.into_iter().map(view).collect(),
     })
 }
 

@@ -62,28 +62,38 @@ const SUM_OF_STEPS: &str = "
                           GROUP BY step, what) AS t ON true
      ORDER BY t.step, t.what";
 
-/// Everything by hour, of all flows together: the rows of steps, of which there are many more, are in another index.
-macro_rules! by_hour {
-    ($condition:literal) => {
+/// Everything stretch by stretch, of all flows together: so many of them that the last, which is not over, ends a
+/// time of this length. The rows of steps, of which there are many more, are in another index.
+macro_rules! series {
+    ($unit:literal, $condition:literal) => {
         concat!(
             "
-    SELECT s.since, t.minute, t.what::text, t.count
-      FROM (SELECT date_trunc('hour', moment() - make_interval(secs => $2), 'UTC') AS since) AS s
-      LEFT JOIN LATERAL (SELECT minute, what, sum(count)::int8 AS count
+    SELECT s.since, t.at, t.what::text, t.count
+      FROM (SELECT date_bin(e.every, moment() - make_interval(secs => $2), TIMESTAMPTZ 'epoch') + e.every AS since, e.every
+              FROM (SELECT make_interval(secs => $3) AS every) AS e) AS s
+      LEFT JOIN LATERAL (SELECT date_bin(s.every, minute, TIMESTAMPTZ 'epoch') AS at, what, sum(count)::int8 AS count
                            FROM tallies
-                          WHERE namespace_id = $1 AND is_hour AND minute >= s.since AND step = ''",
+                          WHERE namespace_id = $1 AND minute >= s.since AND step = '' AND ",
+            $unit,
             $condition,
             "
-                          GROUP BY minute, what) AS t ON true
-     ORDER BY t.minute, t.what"
+                          GROUP BY 1, what) AS t ON true
+     ORDER BY t.at, t.what"
         )
     };
 }
 
-const BY_HOUR: &str = by_hour!("");
-const BY_HOUR_OF_FLOW: &str = by_hour!(
+const BY_MINUTE: &str = series!("NOT is_hour", "");
+const BY_MINUTE_OF_FLOW: &str = series!(
+    "NOT is_hour",
     "
-                            AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $3)"
+                            AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $4)"
+);
+const BY_HOUR: &str = series!("is_hour", "");
+const BY_HOUR_OF_FLOW: &str = series!(
+    "is_hour",
+    "
+                            AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $4)"
 );
 
 const FORGET: &str = "
@@ -98,6 +108,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     SUM,
     SUM_OF_FLOW,
     SUM_OF_STEPS,
+    BY_MINUTE,
+    BY_MINUTE_OF_FLOW,
     BY_HOUR,
     BY_HOUR_OF_FLOW,
     FORGET,
@@ -109,6 +121,18 @@ const HOURS_KEPT_HOURS: i32 = 90 * 24;
 
 /// The longest stretch that is summed by the minute, in seconds.
 const BY_MINUTE_SECS_MAX: u64 = 2 * 3_600;
+
+/// How long the stretches of a series are, by the longest time that each is for, in seconds: about sixty of
+/// them are a picture that can be read.
+const STRETCHES: [(u64, u64); 3] = [
+    (BY_MINUTE_SECS_MAX, MINUTE_SECS),
+    (2 * DAY_SECS, HOUR_SECS),
+    (7 * DAY_SECS, 3 * HOUR_SECS),
+];
+
+const MINUTE_SECS: u64 = 60;
+const HOUR_SECS: u64 = 3_600;
+const DAY_SECS: u64 = 24 * HOUR_SECS;
 
 /// The most rows that one statement removes.
 const FORGET_MAX: i64 = 5_000;
@@ -190,11 +214,22 @@ pub struct TallySum {
     pub count: i64,
 }
 
-/// The sum of something in one hour.
+/// Sums of one stretch of time after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HourSum {
-    /// When the hour began.
-    pub hour: Timestamp,
+pub struct SeriesSums {
+    /// When the first stretch began.
+    pub since: Timestamp,
+    /// How long each is, in seconds.
+    pub every_secs: u64,
+    /// The sums, the earliest first.
+    pub sums: Vec<StretchSum>,
+}
+
+/// The sum of something in one stretch of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StretchSum {
+    /// When the stretch began.
+    pub at: Timestamp,
     /// What, as a word.
     pub what: String,
     /// How much.
@@ -269,34 +304,40 @@ pub async fn sum_of_steps(
     Ok((since, rows.iter().filter_map(read).collect()))
 }
 
-/// Sums what happened in each hour of the last so many seconds, the one that is not over included, of a flow
-/// where one is named. Also returns the first of these hours, which is whole.
-pub async fn sum_by_hour(
+/// Sums what happened in each stretch of the last so many seconds, the one that is not over included, of a flow
+/// where one is named. The longer the time, the longer its stretches.
+pub async fn sum_series(
     cell: HomeCell<'_>,
     namespace_id: i32,
     secs: u64,
     flow: Option<&str>,
-) -> Result<(Timestamp, Vec<HourSum>), ReadError> {
+) -> Result<SeriesSums, ReadError> {
+    let fits = STRETCHES.iter().find(|(most, _)| secs <= *most);
+    let every_secs = fits.map_or(DAY_SECS, |(_, every)| *every);
     let client = cell.reader().await?;
-    let back = secs as f64;
-    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &back];
-    let text = match &flow {
-        Some(flow) => {
-            values.push(flow);
-            BY_HOUR_OF_FLOW
-        }
-        None => BY_HOUR,
+    let (back, every) = (secs as f64, every_secs as f64);
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &back, &every];
+    values.extend(flow.iter().map(|flow| flow as &(dyn ToSql + Sync)));
+    let text = match (every_secs < HOUR_SECS, flow.is_some()) {
+        (true, false) => BY_MINUTE,
+        (true, true) => BY_MINUTE_OF_FLOW,
+        (false, false) => BY_HOUR,
+        (false, true) => BY_HOUR_OF_FLOW,
     };
     let rows = client.query(text, &values).await?;
     let since = rows.first().map_or(Timestamp::UNIX_EPOCH, |row| row.get(0));
     let read = |row: &Row| {
-        Some(HourSum {
-            hour: row.get::<_, Option<Timestamp>>(1)?,
+        Some(StretchSum {
+            at: row.get::<_, Option<Timestamp>>(1)?,
             what: row.get(2),
             count: row.get(3),
         })
     };
-    Ok((since, rows.iter().filter_map(read).collect()))
+    Ok(SeriesSums {
+        since,
+        every_secs,
+        sums: rows.iter().filter_map(read).collect(),
+    })
 }
 
 /// Removes minutes after two days and hours after ninety. Returns how many rows there were, as far as

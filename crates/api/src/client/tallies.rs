@@ -2,7 +2,7 @@
 
 use super::transfer::read;
 use super::{Client, ClientError};
-use crate::types::{HourFilter, HourTallies, Overview, Tallies, TallyFilter};
+use crate::types::{Overview, SeriesFilter, Tallies, TallyFilter, TallySeries};
 
 impl Client {
     /// Sums how much of what happened.
@@ -10,9 +10,9 @@ impl Client {
         read(self.get(&["v1", "tallies"]).query(filter)).await
     }
 
-    /// Sums how much of what happened, by hour.
-    pub async fn sum_hours(&self, filter: &HourFilter) -> Result<HourTallies, ClientError> {
-        read(self.get(&["v1", "tallies", "hours"]).query(filter)).await
+    /// Sums how much of what happened, one stretch of time after the other.
+    pub async fn sum_series(&self, filter: &SeriesFilter) -> Result<TallySeries, ClientError> {
+        read(self.get(&["v1", "tallies", "series"]).query(filter)).await
     }
 
     /// Counts what waits for people.

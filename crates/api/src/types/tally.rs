@@ -50,34 +50,39 @@ pub struct TallyCount {
     pub count: i64,
 }
 
-/// Of what to sum the counts by hour.
+/// Of what to sum the counts one stretch of time after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct HourFilter {
+pub struct SeriesFilter {
     /// Only of this flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::FlowName>)]
     pub flow: Option<FlowName>,
-    /// Of how long a time, up to now: a day by default, seven at most. It begins with a whole hour.
+    /// Of how long a time, up to now: a day by default, ninety at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Span>)]
     pub last: Option<Span>,
 }
 
-/// How much of what happened, by hour. The figures are approximate, as those of the tallies are.
+/// How much of what happened, one stretch of time after the other. The figures are approximate, as those of
+/// the tallies are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct HourTallies {
-    /// The first hour that is counted.
+pub struct TallySeries {
+    /// When the first stretch began. The last one is not over.
     pub since: Timestamp,
-    /// By hour and by what happened, the earliest first. What did not happen is left out.
-    pub items: Vec<HourCount>,
+    /// How long each is: a minute of up to two hours, an hour of up to two days, three hours of up to seven
+    /// days, and else a day. Days and hours are those of UTC.
+    #[schema(value_type = schema::Span)]
+    pub every: Span,
+    /// By stretch and by what happened, the earliest first. What did not happen is left out.
+    pub items: Vec<TallyPoint>,
 }
 
-/// How much of one thing happened in one hour.
+/// How much of one thing happened in one stretch of time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct HourCount {
-    /// When the hour began.
-    pub hour: Timestamp,
+pub struct TallyPoint {
+    /// When the stretch began.
+    pub at: Timestamp,
     /// What happened, by the words of the tallies.
     pub what: String,
     /// How much.

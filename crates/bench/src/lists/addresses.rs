@@ -184,11 +184,24 @@ const WAYS: [(&str, &[&str]); 23] = [
         "/v1/tallies",
         &["", "?last=1h", "?last=90d", "?flow=orders"],
     ),
+    (
+        "/v1/tallies/series",
+        &[
+            "",
+            "?last=1h",
+            "?last=7d",
+            "?last=30d",
+            "?last=30d&flow=orders",
+        ],
+    ),
 ];
 
 /// The pages of the console, behind `/console/{namespace}`.
-pub(super) const PAGES: [&str; 67] = [
+pub(super) const PAGES: [&str; 70] = [
     "/",
+    "/?last=1h",
+    "/?last=30d",
+    "/?last=30d&flow=orders",
     "/runs",
     "/runs?q=state%3Afailed",
     "/runs?q=state%3Asuperseded",

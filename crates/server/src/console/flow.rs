@@ -151,10 +151,13 @@ async fn show_flow(
     let shown = found.releases.iter().find(|it| Some(it.number) == shown);
     let runs = [("q", format!("flow:{}", flow.name))];
     let runs = words::address(&visit.page("/runs"), &[("q", runs[0].1.as_str())]);
+    let figures = words::address(&visit.page("/"), &[("flow", &flow.name)]);
     let mut body = vec![
-        Markup::text("Runs of this flow")
-            .link(&runs)
-            .within("p", "presets"),
+        Markup::join([
+            Markup::fixed("Runs of this flow").link(&runs),
+            Markup::fixed("Its last 24 hours").link(&figures),
+        ])
+        .within("p", "presets"),
     ];
     if let Some(release) = shown {
         let examined = examine(app, visit, &flow.name, &release.source).await?;

@@ -1,12 +1,13 @@
 //! The overview: what waits for you, whether runs flow, what was saved, and whether the servers are well.
 
-use askama::Template;
-use semel_api::types::{HourTallies, NamespaceHealth, Overview as Found, Page, Run, WaitingCount};
+mod figures;
 
-use super::chart::{self, Chart, Hours, Series};
-use super::forms::folded;
+use askama::Template;
+use semel_api::types::{NamespaceHealth, Overview as Found, Page, Run, WaitingCount};
+
+use self::figures::Asked;
 use super::markup::{Markup, other_state};
-use super::shell::{Shell, show};
+use super::shell::{Shell, keep, show};
 use super::visit::Visit;
 use super::words;
 use crate::answer::Answered;
@@ -21,81 +22,13 @@ const NEWEST: usize = 8;
 /// For how long a run may have been due before that is worth a look, in seconds.
 const LATE_SECS: i64 = 60;
 
-/// What is drawn of the last day.
-const CHARTS: [Chart; 3] = [
-    Chart {
-        id: "chart-starts",
-        title: "Runs started",
-        series: &[Series {
-            what: "accepted",
-            name: "started",
-            class: "live",
-            shape: "▶",
-        }],
-    },
-    Chart {
-        id: "chart-ends",
-        title: "Runs that ended or stopped",
-        series: &[
-            Series {
-                what: "succeeded",
-                name: "succeeded",
-                class: "good",
-                shape: "●",
-            },
-            Series {
-                what: "failed",
-                name: "failed",
-                class: "bad",
-                shape: "■",
-            },
-            Series {
-                what: "stopped",
-                name: "stopped for you",
-                class: "doubt",
-                shape: "◆",
-            },
-            Series {
-                what: "cancelled",
-                name: "cancelled",
-                class: "rest",
-                shape: "×",
-            },
-        ],
-    },
-    Chart {
-        id: "chart-duplicates",
-        title: "Duplicates, none of which ran",
-        series: &[
-            Series {
-                what: "repeat",
-                name: "repeats answered",
-                class: "rest",
-                shape: "↺",
-            },
-            Series {
-                what: "mismatch",
-                name: "with another payload",
-                class: "doubt",
-                shape: "▲",
-            },
-            Series {
-                what: "stale",
-                name: "too late",
-                class: "quiet",
-                shape: "✕",
-            },
-        ],
-    },
-];
-
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct Overview {
     shell: Shell,
     waiting: Vec<Waiting>,
-    charts_markup: Markup,
-    hours_markup: Markup,
+    figures: String,
+    figures_markup: Markup,
     health: Vec<Light>,
     newest_markup: Markup,
 }
@@ -134,16 +67,16 @@ pub(super) async fn page(visit: Visit) -> Answered {
         .get(&format!("/v1/runs?state=active&limit={limit}"))
         .await?;
     let found: Found = visit.get("/v1/overview").await?;
-    // With the present one these are 24.
-    let tallies: HourTallies = visit.get("/v1/tallies/hours?last=23h").await?;
-    let hours = Hours::new(&tallies, visit.now, &visit.look.zone);
-    let charts = CHARTS.iter().map(|chart| chart::draw(chart, &hours));
-    let caption = "What happened in each hour, the latest first";
-    let table = chart::as_table(caption, &CHARTS, &hours);
+    let asked = Asked::of(&visit);
+    let choices = asked.choices(&visit, newest.items.iter().chain(&active.items));
+    let figures_markup = match asked.draw(&visit).await {
+        Ok(drawn) => Markup::join([choices, drawn]),
+        Err(error) => return keep(shell, error, vec![choices]),
+    };
     show(&Overview {
         waiting: waiting(&visit, &found.waiting),
-        charts_markup: Markup::join(charts),
-        hours_markup: folded("Every hour as a table", false, &table),
+        figures: asked.heading(),
+        figures_markup,
         health: health(&visit, &found, &active),
         newest_markup: match newest.items.is_empty() {
             true => super::runs::none_yet(),

@@ -3,9 +3,9 @@
 use semel_api::Code;
 use semel_api::schema::{ReplayPreview, Span};
 use semel_api::types::{
-    Cancel, Cancelled, ChildRun, ChildRunFilter, EraseRun, ErasedRuns, HourFilter, HourTallies,
-    Overview, PreviewReplay, Replay, Replayed, Resume, Resumed, Run, RunDetail, RunFilter, Tallies,
-    TallyFilter,
+    Cancel, Cancelled, ChildRun, ChildRunFilter, EraseRun, ErasedRuns, Overview, PreviewReplay,
+    Replay, Replayed, Resume, Resumed, Run, RunDetail, RunFilter, SeriesFilter, Tallies,
+    TallyFilter, TallySeries,
 };
 use semel_model::Right::{Admin, Operate, Read, Replay as MayReplay};
 
@@ -102,13 +102,13 @@ pub(super) fn routes() -> Routes {
         )
         .query::<TallyFilter>()
         .ok::<Tallies>()
-        .get("/tallies/hours", Read, tallies::by_hour)
+        .get("/tallies/series", Read, tallies::series)
         .op(
-            "sum_hours",
-            "Sum how much of what happened, by hour. The figures are approximate.",
+            "sum_series",
+            "Sum how much of what happened, one stretch of time after the other. The figures are approximate.",
         )
-        .query::<HourFilter>()
-        .ok::<HourTallies>()
+        .query::<SeriesFilter>()
+        .ok::<TallySeries>()
 }
 
 /// Why a run is not replayed.

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use semel_api::Code;
-use semel_api::types::{HourFilter, StartRun, TallyFilter};
+use semel_api::types::{SeriesFilter, StartRun, TallyFilter};
 use semel_model::Span;
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
@@ -100,7 +100,7 @@ async fn deliveries_runs_and_effects_are_counted_by_flow_and_what_waits_is_shown
     let refusal = refused(world.client.sum_tallies(&of_none).await)?;
     assert_eq!(refusal, Code::QueryInvalid);
 
-    let hours = world.client.sum_hours(&HourFilter::default()).await?;
+    let hours = world.client.sum_series(&SeriesFilter::default()).await?;
     let of = |what: &str| -> i64 {
         let same = hours.items.iter().filter(|it| it.what == what);
         same.map(|it| it.count).sum()
@@ -110,17 +110,16 @@ async fn deliveries_runs_and_effects_are_counted_by_flow_and_what_waits_is_shown
         (3, 1, 1, 0),
         "by the hour it is the same"
     );
-    let asked = HourFilter {
-        flow: None,
-        last: Some(Span::from_secs(3 * 3_600)),
-    };
-    let three = world.client.sum_hours(&asked).await?;
-    let apart = three.since.duration_since(hours.since).as_hours();
-    // An hour may end between the two questions.
-    assert!(
-        (21..=22).contains(&apart),
-        "`last` says how far back: {apart}"
-    );
+    for (last, every) in [("1h", "1m"), ("24h", "1h"), ("7d", "3h"), ("30d", "1d")] {
+        let of_one = SeriesFilter {
+            flow: Some("failing".parse()?),
+            last: Some(last.parse()?),
+        };
+        let found = world.client.sum_series(&of_one).await?;
+        assert_eq!(found.every, every.parse()?, "{last}");
+        let counts: Vec<_> = found.items.iter().map(|it| (&*it.what, it.count)).collect();
+        assert_eq!(counts, [("accepted", 1), ("failed", 1)], "{last}");
+    }
 
     let overview = world.client.get_overview().await?;
     let health = &overview.health;

@@ -91,25 +91,32 @@ async fn what_two_servers_counted_is_summed_by_flow_and_kind() -> Result<()> {
             "steps are not counted twice"
         );
     }
-    let (since, hours) = tallies::sum_by_hour(home, namespace_id, 24 * HOUR, None).await?;
-    let kinds: Vec<_> = hours
-        .iter()
-        .map(|it| (it.what.as_str(), it.count))
-        .collect();
-    assert_eq!(
-        kinds,
-        [("accepted", 7), ("failed", 1), ("effect_done", 3)],
-        "all flows together, steps not twice"
-    );
-    let age = hours[0].hour.duration_since(since).as_secs();
-    assert_eq!(
-        age,
-        24 * HOUR as i64,
-        "the hour that is not over is the last"
-    );
-    let (_, of_two) = tallies::sum_by_hour(home, namespace_id, 24 * HOUR, Some("two")).await?;
-    assert_eq!(of_two.len(), 1);
-    assert_eq!(of_two[0].what, "failed");
+    // By the minute, the hour, three hours and the day: so many that the last one is not over.
+    for (secs, every_secs) in [
+        (HOUR, 60),
+        (24 * HOUR, HOUR),
+        (7 * 24 * HOUR, 3 * HOUR),
+        (30 * 24 * HOUR, 24 * HOUR),
+    ] {
+        let found = tallies::sum_series(home, namespace_id, secs, None).await?;
+        let of = |what: &str| -> i64 {
+            let same = found.sums.iter().filter(|it| it.what == what);
+            same.map(|it| it.count).sum()
+        };
+        assert_eq!(
+            (of("accepted"), of("failed"), of("effect_done")),
+            (7, 1, 3),
+            "all flows together, steps not twice"
+        );
+        assert_eq!(found.every_secs, every_secs);
+        let back = found.sums[0].at.duration_since(found.since).as_secs() as u64;
+        // What was counted may be of the stretch before the one that is not over.
+        let now = secs - every_secs;
+        assert!((now - every_secs..=now).contains(&back), "{secs}: {back}");
+        let of_two = tallies::sum_series(home, namespace_id, secs, Some("two")).await?;
+        let kinds: Vec<_> = of_two.sums.iter().map(|it| it.what.as_str()).collect();
+        assert_eq!(kinds, ["failed"]);
+    }
     let none = tallies::sum_of_steps(home, namespace_id, "two", 24 * HOUR).await?;
     assert!(none.1.is_empty());
     let (_, foreign) = tallies::sum(home, namespace_id + 1, HOUR, None).await?;

@@ -64,7 +64,8 @@ async fn the_overview_says_whether_it_is_well_and_draws_the_last_day() -> Result
         "none in 24 h",
         "<b>4</b> started",
         "Bars for 24 hours: 4 started.",
-        "<summary>Every hour as a table</summary>",
+        "At most 4 in an hour",
+        "<summary>All of it as a table</summary>",
     ] {
         ensure!(page.contains(says), "{says}: {page}");
     }
@@ -78,6 +79,91 @@ async fn the_overview_says_whether_it_is_well_and_draws_the_last_day() -> Result
     let table = page.split("What happened in each hour").nth(1);
     let table = table.and_then(|rest| rest.split("</table>").next());
     assert_eq!(table.context("a table")?.matches("<tr>").count(), 25);
+    Ok(())
+}
+
+/// The time and the flow are in the address, links lead to the others, and the chosen ones are marked.
+#[tokio::test]
+async fn the_figures_are_of_the_time_and_the_flow_that_are_asked_for() -> Result<()> {
+    let stage = Stage::start().await?;
+    let browser = Browser::signed_in(&stage.world).await?;
+    soon(async || {
+        let page = browser.page("/console/main/").await?;
+        Ok(page.contains("<b>4</b> started").then_some(()))
+    })
+    .await?;
+
+    for (asked, heading, chosen, bars, started) in [
+        (
+            "",
+            "The last 24 hours",
+            "24 hours",
+            "Bars for 24 hours: ",
+            4,
+        ),
+        (
+            "?last=1h",
+            "The last hour",
+            "1 hour",
+            "Bars for 60 minutes: ",
+            4,
+        ),
+        (
+            "?last=7d",
+            "The last 7 days",
+            "7 days",
+            "Bars for 56 stretches of 3h: ",
+            4,
+        ),
+        (
+            "?last=30d",
+            "The last 30 days",
+            "30 days",
+            "Bars for 30 days: ",
+            4,
+        ),
+        (
+            "?last=7d&flow=charging",
+            "The last 7 days of charging",
+            "charging",
+            "Bars for 56 stretches of 3h: ",
+            3,
+        ),
+        (
+            "?flow=unknown",
+            "The last 24 hours of unknown",
+            "unknown",
+            "Bars for 24 hours: ",
+            0,
+        ),
+    ] {
+        let page = browser.page(&format!("/console/main/{asked}")).await?;
+        ensure!(
+            page.contains(&format!(">{heading}</h2>")),
+            "{asked}: {page}"
+        );
+        ensure!(page.contains(bars), "{asked}: {page}");
+        ensure!(
+            page.contains(&format!("<b>{started}</b> started")),
+            "{asked}: {page}"
+        );
+        let marked = format!(" aria-current=\"true\">{chosen}</a>");
+        ensure!(page.contains(&marked), "{asked}: {page}");
+        assert_eq!(
+            page.matches(" aria-current=\"true\"").count(),
+            2,
+            "{asked}: one time and one flow"
+        );
+    }
+    let page = browser.page("/console/main/?last=7d&flow=charging").await?;
+    for href in [
+        "/console/main/?flow=charging",
+        "/console/main/?last=30d&amp;flow=charging",
+        "/console/main/?last=7d",
+        "/console/main/json/tallies/series?last=7d&amp;flow=charging",
+    ] {
+        ensure!(page.contains(&format!("href=\"{href}\"")), "{href}: {page}");
+    }
     Ok(())
 }
 

@@ -281,6 +281,8 @@ async fn what_is_asked_wrongly_keeps_the_page_and_says_what_to_do() -> Result<()
         ("/runs?q=state%3Afoo", "value=\"state:foo\""),
         ("/runs?q=flow%3A-%20x", "value=\"flow:- x\""),
         ("/effects?state=foo", "In doubt"),
+        ("/?last=long", "7 days"),
+        ("/?flow=not%20a%20flow", "value=\"not a flow\""),
         (
             "/jobs/new?verb=resume&flow=charging&state=foo",
             "name=\"flow\"",

@@ -1,0 +1,235 @@
+//! The figures of the overview: what happened in a time and to which flow, as charts and as a table.
+//!
+//! Both are in the address of the page and chosen by links, so that a page can be kept and sent.
+
+use std::collections::HashMap;
+
+use semel_api::types::{Run, TallySeries};
+use semel_model::Right;
+
+use super::super::chart::{self, Chart, Series, Stretches};
+use super::super::markup::{self, Markup, assembled, escape};
+use super::super::visit::Visit;
+use super::super::{forms, words};
+use crate::error::ApiError;
+
+/// The times that links lead to, as the API spells them, and what they are called.
+const RANGES: [(&str, &str, &str); 4] = [
+    ("1h", "1 hour", "The last hour"),
+    (DAY, "24 hours", "The last 24 hours"),
+    ("7d", "7 days", "The last 7 days"),
+    ("30d", "30 days", "The last 30 days"),
+];
+
+/// The time that is shown where none is asked for.
+const DAY: &str = "24h";
+
+/// The most flows that links lead to.
+const FLOWS_MAX: usize = 8;
+
+/// What is drawn.
+const CHARTS: [Chart; 3] = [
+    Chart {
+        id: "chart-starts",
+        title: "Runs started",
+        series: &[Series {
+            what: "accepted",
+            name: "started",
+            class: "live",
+            shape: "▶",
+        }],
+    },
+    Chart {
+        id: "chart-ends",
+        title: "Runs that ended or stopped",
+        series: &[
+            Series {
+                what: "succeeded",
+                name: "succeeded",
+                class: "good",
+                shape: "●",
+            },
+            Series {
+                what: "failed",
+                name: "failed",
+                class: "bad",
+                shape: "■",
+            },
+            Series {
+                what: "stopped",
+                name: "stopped for you",
+                class: "doubt",
+                shape: "◆",
+            },
+            Series {
+                what: "cancelled",
+                name: "cancelled",
+                class: "rest",
+                shape: "×",
+            },
+        ],
+    },
+    Chart {
+        id: "chart-duplicates",
+        title: "Duplicates, none of which ran",
+        series: &[
+            Series {
+                what: "repeat",
+                name: "repeats answered",
+                class: "rest",
+                shape: "↺",
+            },
+            Series {
+                what: "mismatch",
+                name: "with another payload",
+                class: "doubt",
+                shape: "▲",
+            },
+            Series {
+                what: "stale",
+                name: "too late",
+                class: "quiet",
+                shape: "✕",
+            },
+        ],
+    },
+];
+
+/// What the figures are asked for.
+pub(super) struct Asked {
+    last: String,
+    flow: String,
+}
+
+impl Asked {
+    /// What the address of the page says.
+    pub(super) fn of(visit: &Visit) -> Self {
+        let last = match visit.parameter("last") {
+            "" => DAY,
+            last => last,
+        };
+        Self {
+            last: last.to_owned(),
+            flow: visit.parameter("flow").to_owned(),
+        }
+    }
+
+    /// What the figures are of.
+    pub(super) fn heading(&self) -> String {
+        let range = RANGES.iter().find(|(last, ..)| *last == self.last);
+        let time = match range {
+            Some((.., heading)) => (*heading).to_owned(),
+            None => format!("The last {}", self.last),
+        };
+        match self.flow.is_empty() {
+            true => time,
+            false => format!("{time} of {}", self.flow),
+        }
+    }
+
+    /// Links to other times and flows, and a form for a flow that has no link: those of the runs that the
+    /// page shows have one, so that nothing more is read for it.
+    pub(super) fn choices<'a>(
+        &'a self,
+        visit: &Visit,
+        runs: impl Iterator<Item = &'a Run>,
+    ) -> Markup {
+        let times = RANGES.iter().map(|(last, name, _)| {
+            let is_chosen = *last == self.last;
+            link(&self.address(visit, last, &self.flow), name, is_chosen)
+        });
+        let flows = std::iter::once(("", "All flows".to_owned()));
+        let flows = flows.chain(
+            self.flows(runs)
+                .into_iter()
+                .map(|flow| (flow, flow.to_owned())),
+        );
+        let flows = flows.map(|(flow, name)| {
+            let href = self.address(visit, &self.last, flow);
+            link(&href, &name, flow == self.flow)
+        });
+        let help = "The name of a flow; leave it empty for all of them.";
+        let flow = forms::line("flow", "Flow", markup::offered(&self.flow), help);
+        let last = forms::carried("last", markup::offered(&self.last));
+        let of = (visit.page("/"), Right::Read);
+        let form = forms::ask_page(visit, of, vec![flow, last], "Show");
+        Markup::join([
+            choice("Time", times),
+            choice("Flow", flows),
+            forms::folded("Another flow", false, &form).within("div", "narrow"),
+        ])
+    }
+
+    fn address(&self, visit: &Visit, last: &str, flow: &str) -> String {
+        // The page without parameters is the day of all flows.
+        let last = if last == DAY { "" } else { last };
+        words::address(&visit.page("/"), &[("last", last), ("flow", flow)])
+    }
+
+    /// The flows that most of these runs are of and the one that is chosen, by name.
+    fn flows<'a>(&'a self, runs: impl Iterator<Item = &'a Run>) -> Vec<&'a str> {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for run in runs {
+            *counts.entry(run.flow.as_str()).or_default() += 1;
+        }
+        let mut flows: Vec<(&str, usize)> = counts.into_iter().collect();
+        flows.sort_by_key(|(flow, count)| (std::cmp::Reverse(*count), *flow));
+        flows.truncate(FLOWS_MAX);
+        let mut names: Vec<&str> = flows.into_iter().map(|(flow, _)| flow).collect();
+        if !self.flow.is_empty() && !names.contains(&self.flow.as_str()) {
+            names.push(&self.flow);
+        }
+        names.sort_unstable();
+        names
+    }
+
+    /// The figures, as charts and as a table.
+    pub(super) async fn draw(&self, visit: &Visit) -> Result<Markup, ApiError> {
+        let asked = [("last", self.last.as_str()), ("flow", self.flow.as_str())];
+        let json = words::address("/v1/tallies/series", &asked);
+        let found: TallySeries = visit.get(&json).await?;
+        let times = Stretches::new(&found, visit.now, &visit.look.zone);
+        let charts = CHARTS.iter().map(|chart| chart::draw(chart, &times));
+        let caption = format!("What happened in each {}, the latest first", times.one());
+        let table = chart::as_table(&caption, &CHARTS, &times);
+        let open = json.strip_prefix("/v1").unwrap_or(&json);
+        let same = Markup::fixed("as JSON").link(&visit.page(&format!("/json{open}")));
+        let help = format!(
+            "By the {}, and approximate: a server that was killed had not told its last ten seconds. The lists are exact. The same",
+            times.one()
+        );
+        let command = format!("semel api GET {}", words::shell_word(&json));
+        let help = [
+            Markup::text(&help),
+            same,
+            Markup::fixed("and by"),
+            markup::code(&command),
+        ];
+        Ok(Markup::join([
+            Markup::join(charts).within("div", "charts"),
+            forms::folded("All of it as a table", false, &table),
+            Markup::join(help).within("p", "help"),
+        ]))
+    }
+}
+
+/// Links of which one is chosen, with what they choose.
+fn choice(name: &'static str, links: impl Iterator<Item = Markup>) -> Markup {
+    let links: String = links.map(|link| format!("<li>{link}</li>")).collect();
+    assembled(format!(
+        "<nav class=\"choices\" aria-label=\"{name} of the figures\"><span aria-hidden=\"true\">{name}</span><ul>{links}</ul></nav>"
+    ))
+}
+
+fn link(href: &str, name: &str, is_chosen: bool) -> Markup {
+    let current = if is_chosen {
+        " aria-current=\"true\""
+    } else {
+        ""
+    };
+    assembled(format!(
+        "<a href=\"{}\"{current}>{}</a>",
+        escape(href),
+        Markup::text(name)
+    ))
+}
