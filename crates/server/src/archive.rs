@@ -1,9 +1,10 @@
 //! Files of the archive: ended runs as Parquet, one row each, in a folder or a bucket.
 //!
 //! A row has the run as `GET /v1/runs/{run}` shows it to a token with the right `payload`, as JSON, and beside
-//! it what one filters by. Rows lie in the order of their runs, in groups of a bounded size, so that a run is
+//! it what one filters by; a run with items also lists those. Rows lie in the order of their runs, in groups of a bounded size, so that a run is
 //! found by reading the end of the file and one group.
 
+pub(crate) mod detail;
 mod erase;
 mod file;
 mod read;

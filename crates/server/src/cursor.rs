@@ -4,7 +4,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use semel_api::Code;
-use semel_store::child_runs::ChildRunView;
 use semel_store::duplicates::DuplicatePosition;
 use semel_store::listed::Position;
 use uuid::Uuid;
@@ -63,8 +62,8 @@ fn read_time(microsecond: i64) -> Option<Timestamp> {
 }
 
 /// Writes down the last child run of a page.
-pub(crate) fn write_child(last: &ChildRunView) -> String {
-    format!("{}:{}", last.index, last.step)
+pub(crate) fn write_child(step: &str, index: i32) -> String {
+    format!("{index}:{step}")
 }
 
 /// Reads the step and the place of the child run that a page ended with; nothing for the first page.

@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::query::{OfKey, Params};
-use crate::{approvals, child_runs, duplicates, effects, entries, once, payloads, runs, waits};
+use crate::{approvals, child_run_view, duplicates, effects, entries, once, payloads, runs, waits};
 
 /// How many of each list there are: enough to see where to look closer.
 const LIST_MAX: u16 = 50;
@@ -68,7 +68,7 @@ pub(crate) async fn find(
         items: items
             .iter()
             .filter_map(|(parent, item)| {
-                let item = child_runs::view(item)?;
+                let item = child_run_view::view(item)?;
                 let parent = *parent;
                 Some(FoundItem { parent, item })
             })

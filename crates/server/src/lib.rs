@@ -28,6 +28,7 @@ pub mod auth;
 mod body;
 mod body_budget;
 mod callbacks;
+mod child_run_view;
 mod child_runs;
 mod commands;
 mod connections;

@@ -7,7 +7,7 @@ mod detail;
 mod erase;
 mod listing;
 
-pub(crate) use archived::explain;
+pub(crate) use archived::{explain, find_items};
 pub use archiving::RunFiles;
 pub(crate) use detail::show;
 pub(crate) use erase::erase;

@@ -12,8 +12,8 @@ use semel_model::{Event, NamedEffectId, RunId};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::broken;
 use super::file::{ArchivedRow, FileWriter, FinishedFile, for_each};
+use super::{broken, detail};
 
 /// What stands where something was erased.
 const ERASED: &str = "erased";
@@ -70,9 +70,13 @@ fn erase_row(
     // One that another version wrote and this one cannot read keeps what the columns say.
     let read = serde_json::from_str(&row.detail);
     let mut detail = read.unwrap_or_else(|_| bare(id, &row));
+    let items = detail::read_items(&row.detail);
+    let mut items = items.map_or_else(|_| Vec::new(), |read| read.items);
     note(&detail, said);
     erase(&mut detail, at);
-    let erased = serde_json::to_string(&detail).map_err(|error| unread(&error))?;
+    let faults = items.iter_mut().filter_map(|item| item.fault.as_mut());
+    faults.for_each(erase_fault);
+    let erased = detail::write(&detail, &items).map_err(|error| unread(&error))?;
     let is_new = erased != row.detail;
     row.detail = erased;
     Ok((row, is_new))
@@ -132,9 +136,7 @@ fn erase(detail: &mut RunDetail, at: Timestamp) {
     let run = &mut detail.run;
     run.erased_at = run.erased_at.or(Some(at));
     run.result.iter_mut().for_each(erase_value);
-    if let Some(fault) = &mut run.fault {
-        *fault = json!({"code": fault["code"], "message": ERASED, "retryable": false});
-    }
+    run.fault.iter_mut().for_each(erase_fault);
     for effect in &mut detail.effects {
         effect.note = None;
         effect.sent = None;
@@ -149,6 +151,10 @@ fn erase(detail: &mut RunDetail, at: Timestamp) {
     for line in &mut detail.journal {
         line.events.clear();
     }
+}
+
+fn erase_fault(fault: &mut Value) {
+    *fault = json!({"code": fault["code"], "message": ERASED, "retryable": false});
 }
 
 fn erase_value(value: &mut Value) {

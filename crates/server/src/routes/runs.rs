@@ -88,7 +88,7 @@ pub(super) fn routes() -> Routes {
         .op("list_child_runs", "List the items and branches of a run.")
         .query::<ChildRunFilter>()
         .page::<ChildRun>()
-        .fails(&[Code::RunNotFound, Code::RunArchived])
+        .fails(&[Code::RunNotFound, Code::ArchiveUnavailable])
         .get("/overview", Read, tallies::waiting)
         .op(
             "get_overview",

@@ -1,14 +1,15 @@
 //! Runs that were deleted from the database and are in the archive.
 
 use semel_api::Code;
-use semel_api::types::RunDetail;
+use semel_api::types::{ChildRun, RunDetail};
 use semel_engine::ArchiveError;
 use semel_model::{RunId, Span};
-use semel_store::archives::{self, FoundRun};
+use semel_store::archives::{self, ArchiveFile, FoundRun};
 use semel_store::audit;
 use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
+use crate::archive::detail::read_items;
 use crate::auth::Caller;
 use crate::effects as effect_routes;
 use crate::error::{ApiError, chain};
@@ -28,19 +29,43 @@ pub(super) async fn find(
     run: RunId,
 ) -> Result<Option<RunDetail>, ApiError> {
     let namespace_id = caller.namespace_id;
+    let read = |text: &str| serde_json::from_str(text).map(|it: RunDetail| (it.run.id, it));
+    let Some((mut detail, file)) = find_as(app, namespace_id, run, read).await? else {
+        return Ok(None);
+    };
+    detail.run.archived_at = Some(file.written_at);
+    let acts = audit::list_of_run(app.cell().of(run), namespace_id, run, PAGE_MAX);
+    let acts = acts.await?.into_iter().map(effect_routes::view_act);
+    detail.acts = acts.collect();
+    Ok(Some(detail))
+}
+
+/// The items and branches that an archived run of a namespace had, in order.
+pub(crate) async fn find_items(
+    app: &App,
+    namespace_id: i32,
+    run: RunId,
+) -> Result<Option<Vec<ChildRun>>, ApiError> {
+    let read = |text: &str| read_items(text).map(|it| (it.id, it.items));
+    let found = find_as(app, namespace_id, run, read).await?;
+    Ok(found.map(|(items, _)| items))
+}
+
+/// What the archive says of a run, as it is read, with the file that says it.
+async fn find_as<T>(
+    app: &App,
+    namespace_id: i32,
+    run: RunId,
+    parse: impl Fn(&str) -> serde_json::Result<(RunId, T)>,
+) -> Result<Option<(T, ArchiveFile)>, ApiError> {
     let mut error = None;
     for _ in 0..REPLACED_MAX {
         let found = archives::find(app.cell().of(run), namespace_id, run).await?;
         let Some(found) = found else {
             return Ok(None);
         };
-        match read(app, &found, run).await {
-            Ok(mut detail) => {
-                let acts = audit::list_of_run(app.cell().of(run), namespace_id, run, PAGE_MAX);
-                let acts = acts.await?.into_iter().map(effect_routes::view_act);
-                detail.acts = acts.collect();
-                return Ok(Some(detail));
-            }
+        match read(app, &found, run, &parse).await {
+            Ok(said) => return Ok(Some((said, found.file))),
             // It may have been written anew between the look-up and the reading.
             Err(ArchiveError::Missing { object }) => error = Some(ArchiveError::Missing { object }),
             Err(error) => return Err(unavailable(&error)),
@@ -52,7 +77,12 @@ pub(super) async fn find(
     ))
 }
 
-async fn read(app: &App, found: &FoundRun, run: RunId) -> Result<RunDetail, ArchiveError> {
+async fn read<T>(
+    app: &App,
+    found: &FoundRun,
+    run: RunId,
+    parse: impl Fn(&str) -> serde_json::Result<(RunId, T)>,
+) -> Result<T, ArchiveError> {
     let file = &found.file;
     let broken = |why: &str| ArchiveError::Broken {
         object: file.object.clone(),
@@ -65,13 +95,11 @@ async fn read(app: &App, found: &FoundRun, run: RunId) -> Result<RunDetail, Arch
     if Sha256::digest(&text).as_slice() != found.sha256.as_slice() {
         return Err(broken("it does not say of the run what was written"));
     }
-    let detail = serde_json::from_str::<RunDetail>(&text);
-    let mut detail = detail.map_err(|_| broken("the run was written by another version"))?;
-    if detail.run.id != run {
-        return Err(broken("it has another run in this one's place"));
+    let (id, said) = parse(&text).map_err(|_| broken("the run was written by another version"))?;
+    match id == run {
+        true => Ok(said),
+        false => Err(broken("it has another run in this one's place")),
     }
-    detail.run.archived_at = Some(file.written_at);
-    Ok(detail)
 }
 
 /// The refusal of what is asked of a run that is in the archive alone; any other stays as it is.

@@ -8,14 +8,17 @@ use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use parquet::errors::ParquetError;
+use semel_api::types::ChildRun;
 use semel_engine::{ArchiveError, ErasedFile, ResourceLocation, ResourceLocationError, RunArchive};
 use semel_model::RunId;
 use semel_store::archives::{ArchiveFile, FileContent, SpareFile};
+use semel_store::child_runs::{self, ChildRunFilter};
 use semel_store::retention::GoingKey;
 use semel_store::{Cell, namespaces, runs};
 
 use super::detail;
-use crate::archive::{ArchiveFiles, ArchivedRow, FileWriter};
+use crate::archive::{self, ArchiveFiles, ArchivedRow, FileWriter};
+use crate::child_run_view::view as view_child;
 use crate::error::chain;
 use crate::links::without_links;
 
@@ -27,6 +30,9 @@ const KEY_BYTES_MAX: usize = 256 << 20;
 
 /// How many runs are read from the database at once.
 const READ_AT_ONCE: usize = 4;
+
+/// How many items of a run are read from the database at once.
+const ITEMS_AT_ONCE: i64 = 500;
 
 /// How many runs are gathered before they are compressed, or how many bytes of them: memory holds no more, beside
 /// what is read at once and the compressed file.
@@ -162,7 +168,11 @@ async fn render(
     let detail = detail::of_ended(cell, key.namespace_id, &found).await;
     let detail =
         detail.map_err(|error| ArchiveError::Run(format!("{run}: {}", error.problem().detail)))?;
-    let text = serde_json::to_string(&detail);
+    let items = match detail.child_runs.is_empty() {
+        true => Vec::new(),
+        false => list_items(cell, run).await?,
+    };
+    let text = archive::detail::write(&detail, &items);
     let text = text.map_err(|error| ArchiveError::Run(format!("{run}: {}", chain(&error))))?;
     let shown = detail.run;
     Ok(ArchivedRow {
@@ -176,6 +186,27 @@ async fn render(
         ended_at: shown.ended_at.unwrap_or(shown.accepted_at),
         detail: without_links(text),
     })
+}
+
+/// The items and branches of a run, in order. The row of each says what its result is.
+async fn list_items(cell: &Cell, run: RunId) -> Result<Vec<ChildRun>, ArchiveError> {
+    let mut items: Vec<ChildRun> = Vec::new();
+    loop {
+        let last = items.last();
+        let filter = ChildRunFilter {
+            after: last.map(|item| (item.step.as_str(), item.index)),
+            ..ChildRunFilter::default()
+        };
+        let found = child_runs::list(cell.of(run), run, filter, ITEMS_AT_ONCE).await?;
+        let (count, shown) = (found.len(), found.iter().filter_map(view_child));
+        items.extend(shown.map(|item| ChildRun {
+            result: None,
+            ..item
+        }));
+        if (count as i64) < ITEMS_AT_ONCE {
+            return Ok(items);
+        }
+    }
 }
 
 /// Off the threads that serve requests.

@@ -163,7 +163,7 @@ async fn of_parent(
     let ids: Vec<RunId> = found.iter().map(|child| child.run).collect();
     Ok(Page {
         items: in_order(app, caller, &ids, filter).await?,
-        next: last.map(cursor::write_child),
+        next: last.map(|last| cursor::write_child(&last.step, last.index)),
     })
 }
 

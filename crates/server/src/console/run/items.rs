@@ -69,7 +69,7 @@ pub(in crate::console) async fn page(visit: Visit) -> Answered {
 
 /// The items of a run that failed, with where all of them are; nothing where it has none.
 pub(super) async fn beside(visit: &Visit, detail: &RunDetail) -> Result<Markup, ApiError> {
-    if detail.child_runs.is_empty() || detail.run.archived_at.is_some() {
+    if detail.child_runs.is_empty() {
         return Ok(Markup::default());
     }
     let run = detail.run.id;
