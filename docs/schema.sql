@@ -21,6 +21,7 @@ CREATE TYPE gate_place AS ENUM ('waiting', 'debouncing', 'granted', 'running', '
 CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'failed');
 CREATE TYPE named_effect_state AS ENUM ('absent', 'pending', 'done', 'failed', 'in_doubt');
 CREATE TYPE tally_kind AS ENUM ('accepted', 'repeat', 'mismatch', 'stale', 'succeeded', 'failed', 'cancelled', 'superseded', 'stopped', 'effect_done', 'effect_failed', 'effect_doubted');
+CREATE TYPE tally_unit AS ENUM ('minute', 'hour', 'day');
 CREATE TYPE alert_kind AS ENUM ('doubt', 'needs_review', 'quarantined', 'held', 'mismatch', 'approval_pending', 'approval_overdue', 'duplicates', 'not_proven', 'test');
 CREATE TYPE alert_message_state AS ENUM ('due', 'sending', 'done', 'failed', 'in_doubt');
 CREATE TYPE rehearsal_state AS ENUM ('queued', 'running', 'passed', 'violated', 'stopped');
@@ -1574,14 +1575,14 @@ CREATE TABLE seen_bodies (
 );
 CREATE INDEX seen_bodies_by_expiry ON seen_bodies USING btree (expires_at);
 
--- How much of what happened, by minute for two days and by hour for ninety. Servers add what they counted every few seconds, so that it is approximate.
+-- How much of what happened, by minute for two days, and by hour and by day for ninety. Servers add what they counted every few seconds, so that it is approximate.
 CREATE TABLE tallies (
     -- The namespace that owns it.
     namespace_id integer NOT NULL,
-    -- Whether the row is of an hour or of a minute.
-    is_hour boolean NOT NULL,
-    -- When the minute, or the hour, began.
-    minute timestamp with time zone NOT NULL,
+    -- Whether the row is of a minute, an hour or a day: all three are written, so that a long time is read from few rows.
+    unit tally_unit NOT NULL,
+    -- When the minute, the hour or the day began, in UTC.
+    began_at timestamp with time zone NOT NULL,
     -- The flow.
     flow_id integer NOT NULL,
     -- The step, where attempts are counted by step, which is by hour alone; empty where the whole flow is meant.
@@ -1591,11 +1592,11 @@ CREATE TABLE tallies (
     -- How much.
     count bigint NOT NULL,
 
-    CONSTRAINT tallies_pkey PRIMARY KEY (namespace_id, is_hour, minute, flow_id, step, what),
+    CONSTRAINT tallies_pkey PRIMARY KEY (namespace_id, unit, began_at, flow_id, step, what),
     CONSTRAINT tallies_count_check CHECK ((count > 0))
 ) WITH (fillfactor=70);
-CREATE INDEX tallies_by_age ON tallies USING btree (is_hour, minute);
-CREATE INDEX tallies_of_flows ON tallies USING btree (namespace_id, minute) WHERE (is_hour AND (step = ''::text));
+CREATE INDEX tallies_by_age ON tallies USING btree (unit, began_at);
+CREATE INDEX tallies_of_flows ON tallies USING btree (namespace_id, began_at) WHERE ((unit = 'hour'::tally_unit) AND (step = ''::text));
 
 -- Where the alerts of a namespace go. A namespace without a row records no alerts.
 CREATE TABLE alert_settings (

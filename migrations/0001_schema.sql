@@ -1396,26 +1396,27 @@ CREATE INDEX seen_bodies_by_expiry ON seen_bodies (expires_at);
 
 CREATE TYPE tally_kind AS ENUM ('accepted', 'repeat', 'mismatch', 'stale', 'succeeded', 'failed', 'cancelled', 'superseded',
                                 'stopped', 'effect_done', 'effect_failed', 'effect_doubted');
+CREATE TYPE tally_unit AS ENUM ('minute', 'hour', 'day');
 CREATE TABLE tallies (
     namespace_id integer NOT NULL,
-    is_hour      boolean NOT NULL,
-    minute       timestamptz NOT NULL,
+    unit         tally_unit NOT NULL,
+    began_at     timestamptz NOT NULL,
     flow_id      integer NOT NULL,
     step         text NOT NULL DEFAULT '',
     what         tally_kind NOT NULL,
     count        bigint NOT NULL CHECK (count > 0),
-    PRIMARY KEY (namespace_id, is_hour, minute, flow_id, step, what)
+    PRIMARY KEY (namespace_id, unit, began_at, flow_id, step, what)
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE tallies IS 'How much of what happened, by minute for two days and by hour for ninety. Servers add what they counted every few seconds, so that it is approximate.';
+COMMENT ON TABLE tallies IS 'How much of what happened, by minute for two days, and by hour and by day for ninety. Servers add what they counted every few seconds, so that it is approximate.';
 COMMENT ON COLUMN tallies.namespace_id IS 'The namespace that owns it.';
-COMMENT ON COLUMN tallies.is_hour IS 'Whether the row is of an hour or of a minute.';
-COMMENT ON COLUMN tallies.minute IS 'When the minute, or the hour, began.';
+COMMENT ON COLUMN tallies.unit IS 'Whether the row is of a minute, an hour or a day: all three are written, so that a long time is read from few rows.';
+COMMENT ON COLUMN tallies.began_at IS 'When the minute, the hour or the day began, in UTC.';
 COMMENT ON COLUMN tallies.flow_id IS 'The flow.';
 COMMENT ON COLUMN tallies.step IS 'The step, where attempts are counted by step, which is by hour alone; empty where the whole flow is meant.';
 COMMENT ON COLUMN tallies.what IS 'What is counted.';
 COMMENT ON COLUMN tallies.count IS 'How much.';
-CREATE INDEX tallies_by_age ON tallies (is_hour, minute);
-CREATE INDEX tallies_of_flows ON tallies (namespace_id, minute) WHERE is_hour AND step = '';
+CREATE INDEX tallies_by_age ON tallies (unit, began_at);
+CREATE INDEX tallies_of_flows ON tallies (namespace_id, began_at) WHERE unit = 'hour' AND step = '';
 
 -- ------------------------------------------------------------------------------------------- Alerts
 

@@ -1,4 +1,4 @@
-//! The `tallies` table: how much of what happened, by minute and by hour.
+//! The `tallies` table: how much of what happened, by minute, by hour and by day.
 //!
 //! Counting rows costs a scan, so nothing counts them. Each server counts in memory what it does, and
 //! adds that here every few seconds; a run writes nothing for it. A server that is killed loses what it
@@ -10,32 +10,48 @@ use tokio_postgres::types::ToSql;
 
 use crate::cell::{HomeCell, ReadError};
 
-/// By minute and by hour at once, so that a day is read from a few rows; what is counted by step, by hour
+/// By minute, hour and day at once, so that a month is read from a few rows; what is counted by step, by hour
 /// alone. In one order, so that two servers that add at the same time do not wait for each other.
 const ADD: &str = "
-    INSERT INTO tallies AS t (namespace_id, is_hour, minute, flow_id, step, what, count)
-    SELECT a.namespace_id, s.is_hour, date_trunc(s.unit, p.now, 'UTC'), a.flow_id, a.step, a.what::tally_kind,
+    INSERT INTO tallies AS t (namespace_id, unit, began_at, flow_id, step, what, count)
+    SELECT a.namespace_id, s.unit, date_trunc(s.unit::text, p.now, 'UTC'), a.flow_id, a.step, a.what::tally_kind,
            a.count
       FROM (SELECT moment() AS now) AS p,
-           (VALUES (false, 'minute'), (true, 'hour')) AS s (is_hour, unit),
+           unnest(enum_range(NULL::tally_unit)) AS s (unit),
            unnest($1::int4[], $2::int4[], $3::text[], $4::text[], $5::int8[])
              AS a (namespace_id, flow_id, step, what, count)
-     WHERE s.is_hour OR a.step = ''
+     WHERE s.unit = 'hour' OR a.step = ''
      ORDER BY 1, 2, 3, 4, 5, 6
-        ON CONFLICT (namespace_id, is_hour, minute, flow_id, step, what) DO UPDATE
+        ON CONFLICT (namespace_id, unit, began_at, flow_id, step, what) DO UPDATE
        SET count = t.count + EXCLUDED.count";
 
-/// From the first whole minute or hour of a stretch of time that ends now. One row says when that was,
+/// What is of one flow, where one is named by this parameter.
+macro_rules! of_flow {
+    ($name:literal) => {
+        concat!(
+            "
+                             AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = ",
+            $name,
+            ")"
+        )
+    };
+}
+
+/// From the first whole minute, hour or day of a stretch of time that ends now. One row says when that was,
 /// also where nothing happened.
 macro_rules! summed {
-    ($condition:literal) => {
+    ($unit:literal, $condition:expr) => {
         concat!(
             "
     SELECT s.since, f.name, t.what::text, t.count
-      FROM (SELECT date_trunc($3, moment() - make_interval(secs => $4), 'UTC') AS since) AS s
+      FROM (SELECT date_trunc('",
+            $unit,
+            "', moment() - make_interval(secs => $2), 'UTC') AS since) AS s
       LEFT JOIN (LATERAL (SELECT flow_id, what, sum(count)::int8 AS count
                             FROM tallies
-                           WHERE namespace_id = $1 AND is_hour = $2 AND minute >= s.since AND step = ''",
+                           WHERE namespace_id = $1 AND began_at >= s.since AND step = '' AND unit = '",
+            $unit,
+            "'",
             $condition,
             "
                            GROUP BY flow_id, what) AS t
@@ -45,19 +61,13 @@ macro_rules! summed {
     };
 }
 
-const SUM: &str = summed!("");
-const SUM_OF_FLOW: &str = summed!(
-    "
-                             AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $5)"
-);
-
 /// Attempts by step, of one flow, in the latest whole hours.
 const SUM_OF_STEPS: &str = "
     SELECT s.since, t.step, t.what::text, t.count
       FROM (SELECT date_trunc('hour', moment() - make_interval(secs => $3), 'UTC') AS since) AS s
       LEFT JOIN LATERAL (SELECT step, what, sum(count)::int8 AS count
                            FROM tallies
-                          WHERE namespace_id = $1 AND is_hour AND minute >= s.since AND step <> ''
+                          WHERE namespace_id = $1 AND unit = 'hour' AND began_at >= s.since AND step <> ''
                             AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $2)
                           GROUP BY step, what) AS t ON true
      ORDER BY t.step, t.what";
@@ -65,16 +75,17 @@ const SUM_OF_STEPS: &str = "
 /// Everything stretch by stretch, of all flows together: so many of them that the last, which is not over, ends a
 /// time of this length. The rows of steps, of which there are many more, are in another index.
 macro_rules! series {
-    ($unit:literal, $condition:literal) => {
+    ($unit:literal, $condition:expr) => {
         concat!(
             "
     SELECT s.since, t.at, t.what::text, t.count
       FROM (SELECT date_bin(e.every, moment() - make_interval(secs => $2), TIMESTAMPTZ 'epoch') + e.every AS since, e.every
               FROM (SELECT make_interval(secs => $3) AS every) AS e) AS s
-      LEFT JOIN LATERAL (SELECT date_bin(s.every, minute, TIMESTAMPTZ 'epoch') AS at, what, sum(count)::int8 AS count
+      LEFT JOIN LATERAL (SELECT date_bin(s.every, began_at, TIMESTAMPTZ 'epoch') AS at, what, sum(count)::int8 AS count
                            FROM tallies
-                          WHERE namespace_id = $1 AND minute >= s.since AND step = '' AND ",
+                          WHERE namespace_id = $1 AND began_at >= s.since AND step = '' AND unit = '",
             $unit,
+            "'",
             $condition,
             "
                           GROUP BY 1, what) AS t ON true
@@ -83,51 +94,56 @@ macro_rules! series {
     };
 }
 
-const BY_MINUTE: &str = series!("NOT is_hour", "");
-const BY_MINUTE_OF_FLOW: &str = series!(
-    "NOT is_hour",
-    "
-                            AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $4)"
-);
-const BY_HOUR: &str = series!("is_hour", "");
-const BY_HOUR_OF_FLOW: &str = series!(
-    "is_hour",
-    "
-                            AND flow_id = (SELECT id FROM flows WHERE namespace_id = $1 AND name = $4)"
-);
+/// Both ways to ask, of all flows and of one, by the unit of the rows that are read.
+const SUM: [[&str; 2]; 3] = [
+    [summed!("minute", ""), summed!("minute", of_flow!("$3"))],
+    [summed!("hour", ""), summed!("hour", of_flow!("$3"))],
+    [summed!("day", ""), summed!("day", of_flow!("$3"))],
+];
+const SERIES: [[&str; 2]; 3] = [
+    [series!("minute", ""), series!("minute", of_flow!("$4"))],
+    [series!("hour", ""), series!("hour", of_flow!("$4"))],
+    [series!("day", ""), series!("day", of_flow!("$4"))],
+];
 
 const FORGET: &str = "
     DELETE FROM tallies
-     WHERE (namespace_id, is_hour, minute, flow_id, step, what) IN
-           (SELECT namespace_id, is_hour, minute, flow_id, step, what FROM tallies
-             WHERE is_hour = $1 AND minute < (SELECT moment()) - make_interval(hours => $2)
-             ORDER BY minute LIMIT $3 FOR UPDATE SKIP LOCKED)";
+     WHERE (namespace_id, unit, began_at, flow_id, step, what) IN
+           (SELECT namespace_id, unit, began_at, flow_id, step, what FROM tallies
+             WHERE unit = $1::text::tally_unit AND began_at < (SELECT moment()) - make_interval(hours => $2)
+             ORDER BY began_at LIMIT $3 FOR UPDATE SKIP LOCKED)";
 
 pub(crate) const STATEMENTS: &[&str] = &[
     ADD,
-    SUM,
-    SUM_OF_FLOW,
+    SUM[0][0],
+    SUM[0][1],
+    SUM[1][0],
+    SUM[1][1],
+    SUM[2][0],
+    SUM[2][1],
     SUM_OF_STEPS,
-    BY_MINUTE,
-    BY_MINUTE_OF_FLOW,
-    BY_HOUR,
-    BY_HOUR_OF_FLOW,
+    SERIES[0][0],
+    SERIES[0][1],
+    SERIES[1][0],
+    SERIES[1][1],
+    SERIES[2][0],
+    SERIES[2][1],
     FORGET,
 ];
 
-/// For how long there are minutes, and for how long hours, in hours.
-const MINUTES_KEPT_HOURS: i32 = 48;
-const HOURS_KEPT_HOURS: i32 = 90 * 24;
+/// For how long there are rows of each unit, in hours.
+const KEPT_HOURS: [(&str, i32); 3] = [("minute", 48), ("hour", 90 * 24), ("day", 90 * 24)];
 
-/// The longest stretch that is summed by the minute, in seconds.
-const BY_MINUTE_SECS_MAX: u64 = 2 * 3_600;
+/// The longest time that is read from the rows of minutes, and from those of hours.
+const BY_MINUTE_SECS_MAX: u64 = 2 * HOUR_SECS;
+const BY_HOUR_SECS_MAX: u64 = 7 * DAY_SECS;
 
 /// How long the stretches of a series are, by the longest time that each is for, in seconds: about sixty of
 /// them are a picture that can be read.
 const STRETCHES: [(u64, u64); 3] = [
     (BY_MINUTE_SECS_MAX, MINUTE_SECS),
     (2 * DAY_SECS, HOUR_SECS),
-    (7 * DAY_SECS, 3 * HOUR_SECS),
+    (BY_HOUR_SECS_MAX, 3 * HOUR_SECS),
 ];
 
 const MINUTE_SECS: u64 = 60;
@@ -248,26 +264,30 @@ pub async fn add(cell: HomeCell<'_>, rows: &[TallyRow]) -> Result<(), ReadError>
     Ok(())
 }
 
+/// The rows that a time is read from, as the place of their statements, and the statement among those.
+fn place(secs: u64, flow: Option<&str>) -> (usize, usize) {
+    let unit = match secs {
+        ..=BY_MINUTE_SECS_MAX => 0,
+        ..=BY_HOUR_SECS_MAX => 1,
+        _ => 2,
+    };
+    (unit, usize::from(flow.is_some()))
+}
+
 /// Sums what happened in the last so many seconds, of a flow where one is named. Also returns from when
-/// on it counts: a whole minute, or a whole hour where the stretch is long.
+/// on it counts: a whole minute, or a whole hour or day where the stretch is long.
 pub async fn sum(
     cell: HomeCell<'_>,
     namespace_id: i32,
     secs: u64,
     flow: Option<&str>,
 ) -> Result<(Timestamp, Vec<TallySum>), ReadError> {
-    let is_hour = secs > BY_MINUTE_SECS_MAX;
-    let unit = if is_hour { "hour" } else { "minute" };
+    let (unit, way) = place(secs, flow);
     let client = cell.reader().await?;
     let back = secs as f64;
-    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &is_hour, &unit, &back];
-    let text = match &flow {
-        Some(flow) => {
-            values.push(flow);
-            SUM_OF_FLOW
-        }
-        None => SUM,
-    };
+    let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &back];
+    values.extend(flow.iter().map(|flow| flow as &(dyn ToSql + Sync)));
+    let text = SUM[unit][way];
     let rows = client.query(text, &values).await?;
     let since = rows.first().map_or(Timestamp::UNIX_EPOCH, |row| row.get(0));
     let read = |row: &Row| {
@@ -318,12 +338,8 @@ pub async fn sum_series(
     let (back, every) = (secs as f64, every_secs as f64);
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &back, &every];
     values.extend(flow.iter().map(|flow| flow as &(dyn ToSql + Sync)));
-    let text = match (every_secs < HOUR_SECS, flow.is_some()) {
-        (true, false) => BY_MINUTE,
-        (true, true) => BY_MINUTE_OF_FLOW,
-        (false, false) => BY_HOUR,
-        (false, true) => BY_HOUR_OF_FLOW,
-    };
+    let (unit, way) = place(secs, flow);
+    let text = SERIES[unit][way];
     let rows = client.query(text, &values).await?;
     let since = rows.first().map_or(Timestamp::UNIX_EPOCH, |row| row.get(0));
     let read = |row: &Row| {
@@ -340,15 +356,15 @@ pub async fn sum_series(
     })
 }
 
-/// Removes minutes after two days and hours after ninety. Returns how many rows there were, as far as
-/// one statement goes.
+/// Removes minutes after two days, and hours and days after ninety. Returns how many rows there were, as far
+/// as one statement for each goes.
 pub async fn forget(cell: HomeCell<'_>) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
-    let minutes = client
-        .execute(FORGET, &[&false, &MINUTES_KEPT_HOURS, &FORGET_MAX])
-        .await?;
-    let hours = client
-        .execute(FORGET, &[&true, &HOURS_KEPT_HOURS, &FORGET_MAX])
-        .await?;
-    Ok(minutes + hours)
+    let mut removed = 0;
+    for (unit, hours) in KEPT_HOURS {
+        removed += client
+            .execute(FORGET, &[&unit, &hours, &FORGET_MAX])
+            .await?;
+    }
+    Ok(removed)
 }

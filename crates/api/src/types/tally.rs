@@ -15,8 +15,8 @@ pub struct TallyFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::FlowName>)]
     pub flow: Option<FlowName>,
-    /// Of how long a time, up to now: a day by default, ninety at most. Minutes are kept for two days: a
-    /// time of more than two hours begins with a whole hour.
+    /// Of how long a time, up to now: a day by default, ninety at most. A time of more than two hours begins
+    /// with a whole hour, and one of more than seven days with a whole day of UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Span>)]
     pub last: Option<Span>,

@@ -69,15 +69,18 @@ const TICKS: &str = "
       FROM schedules s, generate_series(1, $1::int4 / 10) AS n
      CROSS JOIN LATERAL (SELECT now() - make_interval(hours => n) AS at) AS t";
 
-/// Counts of every minute of two days and every hour of sixty, of every flow of namespace `$1`.
+/// Counts of every minute of two days, and every hour and day of sixty, of every flow of namespace `$1`.
 const TALLIES: &str = "
-    INSERT INTO tallies (namespace_id, is_hour, minute, flow_id, what, count)
-    SELECT $1::int4, t.is_hour, t.at, f.id, w.what, 3
-      FROM (SELECT false AS is_hour, date_trunc('minute', now(), 'UTC') - make_interval(mins => n) AS at
+    INSERT INTO tallies (namespace_id, unit, began_at, flow_id, what, count)
+    SELECT $1::int4, t.unit::tally_unit, t.at, f.id, w.what, 3
+      FROM (SELECT 'minute' AS unit, date_trunc('minute', now(), 'UTC') - make_interval(mins => n) AS at
               FROM generate_series(0, 2879) AS n
              UNION ALL
-            SELECT true, date_trunc('hour', now(), 'UTC') - make_interval(hours => n)
-              FROM generate_series(0, 1439) AS n) AS t
+            SELECT 'hour', date_trunc('hour', now(), 'UTC') - make_interval(hours => n)
+              FROM generate_series(0, 1439) AS n
+             UNION ALL
+            SELECT 'day', date_trunc('day', now(), 'UTC') - make_interval(days => n)
+              FROM generate_series(0, 59) AS n) AS t
      CROSS JOIN flows f
      CROSS JOIN unnest(ARRAY['accepted', 'repeat', 'succeeded', 'failed', 'effect_done']::tally_kind[]) AS w (what)
      WHERE f.namespace_id = $1

@@ -60,8 +60,8 @@ struct StretchWords {
     one: String,
     /// "hours".
     more: String,
-    /// "in an hour".
-    within: String,
+    /// "an hour".
+    length: String,
     /// How the beginning of one is written.
     format: &'static str,
     /// Days are those of UTC, whatever zone the reader is in.
@@ -73,7 +73,7 @@ impl StretchWords {
         let plain = |one: &str, article: &str, format| Self {
             one: one.to_owned(),
             more: format!("{one}s"),
-            within: format!("in {article} {one}"),
+            length: format!("{article} {one}"),
             format,
             is_day: one == "day",
         };
@@ -84,7 +84,7 @@ impl StretchWords {
             _ => Self {
                 one: format!("stretch of {every}"),
                 more: format!("stretches of {every}"),
-                within: format!("in {every}"),
+                length: every.to_string(),
                 format: "%a %H:%M",
                 is_day: false,
             },
@@ -121,6 +121,11 @@ impl<'a> Stretches<'a> {
         &self.words.one
     }
 
+    /// How long one of them is: an hour.
+    pub(super) fn length(&self) -> &str {
+        &self.words.length
+    }
+
     /// How much of something there was in one of them.
     fn count(&self, at: Timestamp, what: &str) -> u64 {
         self.counts.get(&(at, what)).copied().unwrap_or_default()
@@ -149,11 +154,11 @@ pub(super) fn draw(chart: &Chart, times: &Stretches<'_>) -> Markup {
     let (id, title) = (chart.id, chart.title);
     let mut markup = format!(
         "<figure class=\"chart\"><figcaption id=\"{id}\">{title}</figcaption>{}\
-         <p class=\"most\">At most {most} {}</p>\
+         <p class=\"most\">At most {most} in {}</p>\
          <svg viewBox=\"0 0 {width} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-labelledby=\"{id} {id}-told\">\
          <desc id=\"{id}-told\">{}</desc>",
         legend(chart, times),
-        escape(&times.words.within),
+        escape(times.length()),
         told(chart, times, most),
     );
     for (number, at) in times.starts.iter().enumerate() {
@@ -221,11 +226,11 @@ fn told(chart: &Chart, times: &Stretches<'_>, most: u64) -> String {
         .map(|it| format!("{} {}", times.sum(it.what), it.name))
         .collect();
     let StretchWords {
-        one, more, within, ..
+        one, more, length, ..
     } = &times.words;
     let count = words::count(times.starts.len(), one, more);
     escape(&format!(
-        "Bars for {count}: {}. {most} {within} at most. The table below has every {one}.",
+        "Bars for {count}: {}. {most} in {length} at most. The table below has every {one}.",
         sums.join(", ")
     ))
 }

@@ -71,7 +71,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let choices = asked.choices(&visit, newest.items.iter().chain(&active.items));
     let figures_markup = match asked.draw(&visit).await {
         Ok(drawn) => Markup::join([choices, drawn]),
-        Err(error) => return keep(shell, error, vec![choices]),
+        Err(error) => return keep(shell, error, vec![choices, asked.form(&visit)]),
     };
     show(&Overview {
         waiting: waiting(&visit, &found.waiting),

@@ -1,4 +1,4 @@
-//! Tallies: added by minute and by hour, summed, and removed when their time is over.
+//! Tallies: added by minute, by hour and by day, summed, and removed when their time is over.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ async fn what_two_servers_counted_is_summed_by_flow_and_kind() -> Result<()> {
     };
     let accepted = ("one".to_owned(), "accepted".to_owned(), 7);
     let failed = ("two".to_owned(), "failed".to_owned(), 1);
-    for secs in [HOUR, 24 * HOUR] {
+    for secs in [HOUR, 24 * HOUR, 720 * HOUR] {
         assert_eq!(found(secs, None).await?, [accepted.clone(), failed.clone()]);
         assert_eq!(
             found(secs, Some("two")).await?,
@@ -146,18 +146,20 @@ async fn minutes_are_kept_for_two_days_and_hours_for_ninety() -> Result<()> {
     };
     assert_eq!(
         (count().await?, tallies::forget(world.cell.home()).await?),
-        (2, 0)
+        (3, 0)
     );
 
     clock::move_ahead(&world.cell, Duration::from_secs(49 * HOUR)).await?;
     assert_eq!(tallies::forget(world.cell.home()).await?, 1, "the minute");
     let (_, sums) = tallies::sum(world.cell.home(), namespace_id, 72 * HOUR, None).await?;
     assert_eq!(sums[0].count, 5, "the hour is there");
+    let (_, sums) = tallies::sum(world.cell.home(), namespace_id, 720 * HOUR, None).await?;
+    assert_eq!(sums[0].count, 5, "and the day");
 
     clock::move_ahead(&world.cell, Duration::from_secs(90 * 24 * HOUR)).await?;
     assert_eq!(
         (tallies::forget(world.cell.home()).await?, count().await?),
-        (1, 0)
+        (2, 0)
     );
     Ok(())
 }

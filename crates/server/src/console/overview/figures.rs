@@ -127,8 +127,8 @@ impl Asked {
         }
     }
 
-    /// Links to other times and flows, and a form for a flow that has no link: those of the runs that the
-    /// page shows have one, so that nothing more is read for it.
+    /// Links to other times and flows: to those of the runs that the page shows, so that nothing more is read
+    /// for it.
     pub(super) fn choices<'a>(
         &'a self,
         visit: &Visit,
@@ -148,16 +148,17 @@ impl Asked {
             let href = self.address(visit, &self.last, flow);
             link(&href, &name, flow == self.flow)
         });
+        Markup::join([choice("Time", times), choice("Flow", flows)])
+    }
+
+    /// A form for a flow that has no link.
+    pub(super) fn form(&self, visit: &Visit) -> Markup {
         let help = "The name of a flow; leave it empty for all of them.";
         let flow = forms::line("flow", "Flow", markup::offered(&self.flow), help);
         let last = forms::carried("last", markup::offered(&self.last));
         let of = (visit.page("/"), Right::Read);
         let form = forms::ask_page(visit, of, vec![flow, last], "Show");
-        Markup::join([
-            choice("Time", times),
-            choice("Flow", flows),
-            forms::folded("Another flow", false, &form).within("div", "narrow"),
-        ])
+        forms::folded("Another flow", false, &form)
     }
 
     fn address(&self, visit: &Visit, last: &str, flow: &str) -> String {
@@ -195,8 +196,8 @@ impl Asked {
         let open = json.strip_prefix("/v1").unwrap_or(&json);
         let same = Markup::fixed("as JSON").link(&visit.page(&format!("/json{open}")));
         let help = format!(
-            "By the {}, and approximate: a server that was killed had not told its last ten seconds. The lists are exact. The same",
-            times.one()
+            "Each bar is {}. The figures are approximate: a server that was killed had not told its last ten seconds. The lists are exact. The same",
+            times.length()
         );
         let command = format!("semel api GET {}", words::shell_word(&json));
         let help = [
@@ -208,6 +209,7 @@ impl Asked {
         Ok(Markup::join([
             Markup::join(charts).within("div", "charts"),
             forms::folded("All of it as a table", false, &table),
+            self.form(visit),
             Markup::join(help).within("p", "help"),
         ]))
     }

@@ -66,8 +66,8 @@ const IMPORT: &str = "about: Takes the price list over.\ntrigger: { api: {} }\ns
 
 /// What servers would have counted in the hours before: a shop that sleeps at night.
 const HOURS: &str = "
-    INSERT INTO tallies (namespace_id, is_hour, minute, flow_id, what, count)
-    SELECT f.namespace_id, true, date_trunc('hour', moment(), 'UTC') - make_interval(hours => h.back), f.id,
+    INSERT INTO tallies (namespace_id, unit, began_at, flow_id, what, count)
+    SELECT f.namespace_id, 'hour', date_trunc('hour', moment(), 'UTC') - make_interval(hours => h.back), f.id,
            w.what::tally_kind, greatest(1, round(h.busy * w.share))::int8
       FROM (SELECT back, 20 + 90 * power(sin(pi() * (25 - back) / 26), 2) + 14 * sin(back * 2.3) AS busy
               FROM generate_series(1, 24) AS back) AS h,
