@@ -13,7 +13,7 @@ use super::forms::{self, ask_page, folded};
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, keep, next_page, show, show_list};
 use super::visit::Visit;
-use super::words;
+use super::{runs, words};
 use crate::answer::Answered;
 
 /// What the record is filtered by: parameters of the page, of the API and of the command alike.
@@ -23,6 +23,14 @@ const FILTERS: [&str; 5] = ["actor", "action", "subject", "since", "until"];
 fn filter(visit: &Visit) -> Vec<(&'static str, &str)> {
     let named = FILTERS.iter();
     named.map(|name| (*name, visit.parameter(name))).collect()
+}
+
+/// The same as the API takes it: times may be a day, or how long ago something was.
+fn spelled(visit: &Visit, filter: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
+    let filter = filter.iter();
+    filter
+        .map(|(name, value)| (*name, runs::spelled(name, value, visit.now)))
+        .collect()
 }
 
 /// The command for what was asked for.
@@ -44,7 +52,11 @@ fn refuse(shell: Shell, missing: &str) -> Answered {
 /// `GET /console/{namespace}/audit`.
 pub(super) async fn page(visit: Visit) -> Answered {
     let filter = filter(&visit);
-    let mut asked = filter.clone();
+    let spelled = spelled(&visit, &filter);
+    let mut asked: Vec<(&str, &str)> = spelled
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
     asked.push(("cursor", visit.parameter("cursor")));
     let json = words::address("/v1/audit", &asked);
     let shell = Shell::new(&visit, "/audit", "Audit", &json, &command("list", &asked));
@@ -133,9 +145,14 @@ fn form(visit: &Visit, filter: &[(&str, &str)]) -> Markup {
             "since",
             "At this time or later",
             value("since"),
-            "Such as 2026-11-17T08:00:00Z.",
+            "A time, a day, or how long ago: 24h.",
         ),
-        forms::line("until", "Before this time", value("until"), ""),
+        forms::line(
+            "until",
+            "Before this time",
+            value("until"),
+            "A time, a day, or how long ago.",
+        ),
     ];
     let to = (visit.page("/audit"), Right::Audit);
     let is_filtered = filter.iter().any(|(_, value)| !value.is_empty());

@@ -7,7 +7,7 @@ use semel_api::Code;
 use semel_api::types::{AuditRecord, Page as Found};
 use semel_model::Right;
 
-use super::filter;
+use super::{filter, spelled};
 use crate::answer::Answered;
 use crate::console::visit::Visit;
 use crate::console::words;
@@ -45,8 +45,12 @@ pub(in crate::console) async fn export(visit: Visit) -> Answered {
 async fn read(visit: &Visit) -> Result<Vec<AuditRecord>, ApiError> {
     let mut acts = Vec::new();
     let mut cursor = String::new();
+    // How long ago something was counts from now, for every page.
+    let spelled = spelled(visit, &filter(visit));
     loop {
-        let mut asked = filter(visit);
+        let named = spelled.iter();
+        let mut asked: Vec<(&str, &str)> =
+            named.map(|(name, value)| (*name, value.as_str())).collect();
         asked.extend([("limit", "500"), ("cursor", cursor.as_str())]);
         let address = words::address("/v1/audit", &asked);
         let found: Found<AuditRecord> = visit.get(&address).await?;

@@ -49,9 +49,13 @@ async fn the_audit_record_is_filtered_and_exported() -> Result<()> {
     let of_one = list(&page(&format!("?subject={one}")).await?);
     let of_act = list(&page("?action=run.cancel&actor=token%3Atest").await?);
     let none = page("?until=2020-01-01T00%3A00%3A00Z").await?;
+    let of_today = page("?since=24h&action=run.cancel").await?;
+    let before_today = page("?until=2020-01-01").await?;
     let export = format!("/console/main/audit/export?subject={one}");
     let csv = browser.get(&format!("{export}&format=csv")).await?;
-    let json_file = browser.get(&format!("{export}&format=json")).await?;
+    let json_file = browser
+        .get(&format!("{export}&format=json&since=24h"))
+        .await?;
     let viewer = Browser::with_rights(&world, "viewer", Right::Read.into()).await?;
     let denied = viewer.get(&format!("{export}&format=csv")).await?;
 
@@ -60,6 +64,12 @@ async fn the_audit_record_is_filtered_and_exported() -> Result<()> {
     ensure!(of_act.contains(&one) && of_act.contains(&two), "{of_act}");
     ensure!(!of_act.contains("flow.promote"), "{of_act}");
     ensure!(none.contains("Nothing is recorded"), "{none}");
+    ensure!(of_today.contains(&two), "{of_today}");
+    ensure!(of_today.contains("value=\"24h\""), "as it was typed");
+    ensure!(
+        before_today.contains("Nothing is recorded"),
+        "{before_today}"
+    );
     assert_eq!(csv.header("content-type"), Some("text/csv; charset=utf-8"));
     let kind = csv.header("content-disposition");
     assert_eq!(kind, Some("attachment; filename=\"audit.csv\""));
@@ -124,12 +134,24 @@ async fn a_refused_delivery_is_listed_with_what_was_wrong() -> Result<()> {
     })
     .await?;
     let other = browser.page("/console/main/refusals?code=none").await?;
+    let today = "/console/main/refusals?flow=hooked&since=24h";
+    let today = browser.page(today).await?;
+    let before = browser
+        .page("/console/main/refusals?until=2020-01-01")
+        .await?;
+    let wrong = browser.get("/console/main/refusals?since=then").await?;
 
     ensure!(
         page.contains("/console/main/refusals?flow=hooked"),
         "{page}"
     );
-    ensure!(other.contains("No such delivery was refused."), "{other}");
+    for none in [&other, &before] {
+        ensure!(none.contains("No such delivery was refused."), "{none}");
+    }
+    ensure!(today.contains("key-failed"), "{today}");
+    ensure!(today.contains("name=\"since\" type=\"text\" autocomplete=\"off\" value=\"24h\""));
+    assert_eq!(wrong.status, 400);
+    ensure!(wrong.text().contains("name=\"since\""), "the form stays");
     Ok(())
 }
 
