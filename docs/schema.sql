@@ -1187,6 +1187,7 @@ CREATE TABLE webhook_deliveries (
 CREATE INDEX webhook_deliveries_by_due ON webhook_deliveries USING btree (namespace_id, subscription, due_at) WHERE (state = 'due'::webhook_delivery_state);
 CREATE INDEX webhook_deliveries_by_settled ON webhook_deliveries USING btree (settled_at) WHERE (state <> 'due'::webhook_delivery_state);
 CREATE INDEX webhook_deliveries_by_subscription ON webhook_deliveries USING btree (namespace_id, subscription, emitted_at, event_id);
+CREATE INDEX webhook_deliveries_failed ON webhook_deliveries USING btree (namespace_id, settled_at) WHERE (state = 'failed'::webhook_delivery_state);
 
 -- Effects whose key people choose, outside of any run: steps with a key, and scripts under semel once.
 CREATE TABLE named_effects (

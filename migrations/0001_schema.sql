@@ -1034,6 +1034,7 @@ COMMENT ON COLUMN webhook_deliveries.settled_at IS 'When it was delivered, or wh
 COMMENT ON COLUMN webhook_deliveries.note IS 'What the last attempt saw.';
 COMMENT ON COLUMN webhook_deliveries.retry_since IS 'From when the time for its attempts counts: when it became due, or when an operator had it retried.';
 CREATE INDEX webhook_deliveries_by_settled ON webhook_deliveries (settled_at) WHERE state <> 'due';
+CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (namespace_id, settled_at) WHERE state = 'failed';
 CREATE INDEX webhook_deliveries_by_due ON webhook_deliveries (namespace_id, subscription, due_at) WHERE state = 'due';
 CREATE INDEX webhook_deliveries_by_subscription ON webhook_deliveries (namespace_id, subscription, emitted_at, event_id);
 

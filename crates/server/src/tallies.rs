@@ -102,6 +102,9 @@ pub(crate) async fn waiting(State(app): State<App>, caller: Caller) -> Answered 
             refused: health.refused.min(WAITING_MAX),
             has_more_refused: health.refused > WAITING_MAX,
             refused_at: health.refused_at,
+            undelivered: health.undelivered.min(WAITING_MAX),
+            has_more_undelivered: health.undelivered > WAITING_MAX,
+            undelivered_at: health.undelivered_at,
         },
     })
 }

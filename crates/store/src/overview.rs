@@ -42,6 +42,12 @@ const WAITING: &str = "
              WHERE holder IS NULL AND namespace_id = $1 AND due_at <= (SELECT moment())
              ORDER BY due_at LIMIT $2) AS q
      UNION ALL
+    SELECT 'undelivered', count(*), max(settled_at)
+      FROM (SELECT settled_at FROM webhook_deliveries
+             WHERE state = 'failed' AND namespace_id = $1
+               AND settled_at > (SELECT moment()) - interval '24 hours'
+             ORDER BY settled_at DESC LIMIT $2) AS w
+     UNION ALL
     SELECT 'refused', count(*), max(at)
       FROM (SELECT at FROM refused_deliveries WHERE namespace_id = $1 ORDER BY id DESC LIMIT $2) AS r
      WHERE at > (SELECT moment()) - interval '24 hours'";
@@ -114,6 +120,11 @@ pub struct NamespaceHealth {
     pub refused: i64,
     /// When the latest of them was.
     pub refused_at: Option<Timestamp>,
+    /// How many deliveries of events to webhooks failed for good in the last 24 hours; one more than
+    /// [`WAITING_MAX`] where there are more.
+    pub undelivered: i64,
+    /// When the latest of them was.
+    pub undelivered_at: Option<Timestamp>,
 }
 
 /// How much of each kind waits in a namespace, also where it is nothing, and whether the namespace is served.
@@ -136,12 +147,15 @@ pub async fn get_overview(
     let (servers, _) = counted("servers");
     let (due, due_since) = counted("due");
     let (refused, refused_at) = counted("refused");
+    let (undelivered, undelivered_at) = counted("undelivered");
     let health = NamespaceHealth {
         servers,
         due,
         due_since,
         refused,
         refused_at,
+        undelivered,
+        undelivered_at,
     };
     Ok((waiting.into(), health))
 }

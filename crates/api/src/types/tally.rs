@@ -117,6 +117,13 @@ pub struct NamespaceHealth {
     /// When the latest of them was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_at: Option<Timestamp>,
+    /// How many deliveries of events to webhooks failed for good in the last 24 hours, 50 at most.
+    pub undelivered: i64,
+    /// Whether there are more.
+    pub has_more_undelivered: bool,
+    /// When the latest of them was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undelivered_at: Option<Timestamp>,
 }
 
 /// How much of one kind waits.

@@ -3,6 +3,7 @@
 mod figures;
 
 use askama::Template;
+use jiff::Timestamp;
 use semel_api::types::{NamespaceHealth, Overview as Found, Page, Run, WaitingCount};
 
 use self::figures::Asked;
@@ -159,6 +160,7 @@ fn health(visit: &Visit, found: &Found, active: &Page<Run>) -> Vec<Light> {
         due(visit, &found.health),
         doubts(visit, &found.waiting),
         refused(visit, &found.health),
+        undelivered(visit, &found.health),
     ]
 }
 
@@ -249,9 +251,25 @@ fn doubts(visit: &Visit, waiting: &[WaitingCount]) -> Light {
 }
 
 fn refused(visit: &Visit, health: &NamespaceHealth) -> Light {
-    let (state_markup, more) = match health.refused_at {
+    let count = or_more(health.refused, health.has_more_refused);
+    Light {
+        what: "Refused deliveries",
+        ..of_a_day(visit, (count, health.refused_at), "/refusals")
+    }
+}
+
+fn undelivered(visit: &Visit, health: &NamespaceHealth) -> Light {
+    let count = or_more(health.undelivered, health.has_more_undelivered);
+    Light {
+        what: "Events not delivered",
+        ..of_a_day(visit, (count, health.undelivered_at), "/subscriptions")
+    }
+}
+
+/// What should not happen, as far as it did in the last 24 hours.
+fn of_a_day(visit: &Visit, (count, latest): (String, Option<Timestamp>), page: &str) -> Light {
+    let (state_markup, more) = match latest {
         Some(at) => {
-            let count = or_more(health.refused, health.has_more_refused);
             let state = other_state("doubt", "▲", &format!("{count} in 24 h"));
             let latest = Markup::join([Markup::fixed("the latest"), visit.time(at)]);
             (state, latest)
@@ -262,8 +280,8 @@ fn refused(visit: &Visit, health: &NamespaceHealth) -> Light {
         ),
     };
     Light {
-        what: "Refused deliveries",
+        what: "",
         state_markup,
-        more_markup: more.link(&visit.page("/refusals")),
+        more_markup: more.link(&visit.page(page)),
     }
 }

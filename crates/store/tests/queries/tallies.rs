@@ -180,12 +180,25 @@ async fn what_waits_is_counted_up_to_a_limit_and_by_namespace() -> Result<()> {
                   FROM unnest(ARRAY[30, 2, 1]) AS n";
     client.execute(text, &[]).await?;
 
+    let text = "INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, state, body,
+                                                emitted_at, due_at, settled_at)
+                SELECT md5(n::text)::uuid, 7, 'shop', 'shop', s.state::webhook_delivery_state, '{}', now(), now(),
+                       CASE WHEN s.state <> 'due' THEN now() - make_interval(hours => n) END
+                  FROM unnest(ARRAY[30, 3, 2, 1], ARRAY['failed', 'failed', 'delivered', 'due']) AS s (n, state)";
+    client.execute(text, &[]).await?;
+
     let (waiting, health) = overview::get_overview(world.cell.every(), 7).await?;
     assert_eq!(
-        (health.servers, health.due, health.refused),
-        (0, 0, 2),
-        "refusals of the last day"
+        (
+            health.servers,
+            health.due,
+            health.refused,
+            health.undelivered
+        ),
+        (0, 0, 2, 1),
+        "refusals of the last day, and what was not delivered in it"
     );
+    assert!(health.undelivered_at.is_some());
     assert!(health.refused_at.is_some() && health.due_since.is_none());
     let of = |what: WaitingKind| {
         let found = waiting.iter().find(|it| it.what == what);

@@ -62,6 +62,7 @@ async fn the_overview_says_whether_it_is_well_and_draws_the_last_day() -> Result
         "nothing is late",
         "1 open",
         "none in 24 h",
+        "<dt>Events not delivered</dt>",
         "<b>4</b> started",
         "Bars for 24 hours: 4 started.",
         "At most 4 in an hour",
