@@ -21,7 +21,7 @@ use crate::query::{Named, Params, page_size, read_key};
 use crate::subscriptions::read_state;
 
 /// The kind of the steps that emit events.
-const EMIT: &str = "emit";
+pub(crate) const EMIT: &str = "emit";
 
 /// `GET /v1/events`.
 pub(crate) async fn list(

@@ -10,6 +10,7 @@ use super::shell::{Page, Shell, keep, next_page, show};
 use super::visit::Visit;
 use super::{empty, forms, runs, words};
 use crate::answer::Answered;
+use crate::events::EMIT;
 
 /// How many effects a page has.
 const PAGE: &str = "50";
@@ -251,6 +252,13 @@ pub(super) fn facts(visit: &Visit, effect: &Effect) -> Markup {
                 .map(|url| markup::link_out("look there", url))
                 .unwrap_or_default(),
         ),
+        (
+            "Received by",
+            match effect.kind == EMIT {
+                true => receivers(visit, effect),
+                false => Markup::default(),
+            },
+        ),
         ("Can be denied", deniable(visit, effect)),
         ("Looked into by", attended(effect, |it| &it.assignee)),
         ("Noted", attended(effect, |it| &it.note)),
@@ -261,6 +269,12 @@ pub(super) fn facts(visit: &Visit, effect: &Effect) -> Markup {
                 .unwrap_or_default(),
         ),
     ])
+}
+
+/// Leads to who received an event, which is the effect of a step that emits.
+pub(super) fn receivers(visit: &Visit, event: &Effect) -> Markup {
+    let page = visit.page(&format!("/events/{}", event.id));
+    Markup::fixed("flows and webhooks").link(&page)
 }
 
 /// From when on a doubt may be settled as *did not happen*, and why not before.

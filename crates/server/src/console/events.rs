@@ -1,6 +1,6 @@
 //! Events: what runs emitted, who received each, and the runs that they started.
 
-use semel_api::types::{DeliveryState, EmittedEvent, EventDetail, Page as Found};
+use semel_api::types::{DeliveryState, Effect, EmittedEvent, EventDetail, Page as Found};
 
 use super::forms::section;
 use super::jobs::run_link;
@@ -8,11 +8,15 @@ use super::markup::{self, Markup};
 use super::named_runs::NamedRuns;
 use super::shell::{Page, Shell, keep, next_page, show, show_list};
 use super::visit::Visit;
-use super::{empty, words};
+use super::{effects, empty, words};
 use crate::answer::Answered;
+use crate::events::EMIT;
 
 /// How many events a page has.
 const PAGE: &str = "50";
+
+/// How many events the page of a run shows.
+const EVENTS_MAX: usize = 50;
 
 /// `GET /console/{namespace}/events`.
 pub(super) async fn page(visit: Visit) -> Answered {
@@ -73,6 +77,31 @@ fn row(visit: &Visit, event: &EmittedEvent) -> Vec<Markup> {
         },
         markup::effect_state(event.state),
     ]
+}
+
+/// The events among the effects of a run, each with the page that says who received it; nothing where there
+/// are none.
+pub(super) fn of_run(visit: &Visit, effects: &[Effect]) -> Markup {
+    let emitted: Vec<&Effect> = effects.iter().filter(|it| it.kind == EMIT).collect();
+    let row = |event: &&Effect| {
+        vec![
+            markup::code(&event.step),
+            markup::effect_state(event.state),
+            visit.time(event.intended_at),
+            effects::receivers(visit, event),
+        ]
+    };
+    if emitted.is_empty() {
+        return Markup::default();
+    }
+    let rows: Vec<Vec<Markup>> = emitted.iter().take(EVENTS_MAX).map(row).collect();
+    let columns = ["Step", "State", "Emitted", "Received by"];
+    let more = (emitted.len() > EVENTS_MAX).then(|| {
+        let more = "There are more: the effects of this run have all of them.";
+        Markup::fixed(more).within("p", "help")
+    });
+    let table = markup::table("Events that this run emitted", &columns, &rows);
+    Markup::join([table].into_iter().chain(more))
 }
 
 /// `GET /console/{namespace}/events/{event}`.

@@ -16,7 +16,7 @@ use super::forms::{self, Button, Offer};
 use super::markup::{self, Markup, Whole, assembled};
 use super::shell::{Page, Shell, Trouble, show_as, status_of};
 use super::visit::{Form, Visit};
-use super::{effects, timeline, words};
+use super::{effects, events, timeline, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 use crate::live::Topic;
@@ -113,6 +113,13 @@ fn body(
         };
         let table = table(visit, "Effects of this run", &detail.effects);
         parts.push(forms::section("effects", "Effects", &table));
+    }
+    let emitted = match detail.run.archived_at {
+        Some(_) => Markup::default(),
+        None => events::of_run(visit, &detail.effects),
+    };
+    if !emitted.is_empty() {
+        parts.push(forms::section("events", "Events", &emitted));
     }
     if !detail.child_runs.is_empty() {
         parts.push(forms::section(

@@ -24,6 +24,7 @@ const PRESETS: &[(&str, &str)] = &[
     ("In doubt", "state:in_doubt"),
     ("Need review", "state:needs_review"),
     ("Failed", "state:failed"),
+    ("Failed in 24 h", "state:failed since:24h"),
 ];
 
 /// What was typed into the search box.

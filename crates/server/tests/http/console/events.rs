@@ -43,6 +43,12 @@ async fn an_event_leads_to_the_run_that_it_started_and_to_who_emitted_it() -> Re
     let page = browser
         .page(&format!("/console/main/events/{}", event.id))
         .await?;
+    let of_run = browser
+        .page(&format!("/console/main/runs/{}", event.run))
+        .await?;
+    let of_effect = browser
+        .page(&format!("/console/main/effects/{}", event.id))
+        .await?;
 
     assert_eq!(
         (listed.len(), event.event.as_deref()),
@@ -63,6 +69,10 @@ async fn an_event_leads_to_the_run_that_it_started_and_to_who_emitted_it() -> Re
         page.contains(&format!("/console/main/runs/{}", event.run)),
         "{page}"
     );
+    let leads = format!("href=\"/console/main/events/{}\"", event.id);
+    for shown in [&of_run, &of_effect] {
+        ensure!(shown.contains(&leads), "who received it: {shown}");
+    }
     let taken = world.client.get_run(run).await?;
     assert_eq!(taken.run.flow, "taking");
     Ok(())
