@@ -16,7 +16,7 @@ use crate::bare::same_rows::{self, SameRows};
 use crate::load::Target;
 use crate::meters::Meters;
 
-/// How long a process may take to start.
+/// How long a process may take to start, or to stop.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The flow that deliveries are accepted for: its runs sleep as soon as a worker moves them.
@@ -171,6 +171,16 @@ impl Semel {
         capacity: &str,
     ) -> Result<Self> {
         let token = migrate(program()?, url).await?;
+        Self::serve(program, url, token, capacity).await
+    }
+
+    /// Serves a database that is up to date.
+    pub(crate) async fn serve(
+        program: impl Fn() -> Result<Program>,
+        url: &str,
+        token: String,
+        capacity: &str,
+    ) -> Result<Self> {
         let capacity = ["--capacity", capacity];
         let (process, address) = serve(program()?, url, "127.0.0.1:0", &capacity).await?;
         Ok(Self {
@@ -194,6 +204,18 @@ impl Semel {
     pub(crate) async fn publish(&self, name: &str, source: &str) -> Result<()> {
         let client = Client::new(self.address, 1);
         Api::new(&client, &self.token).publish(name, source).await
+    }
+
+    /// Its process.
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Lets it complete what it holds, and waits until it has stopped.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        self.process.sigterm()?;
+        self.process.until_exit(START_PATIENCE).await?;
+        Ok(())
     }
 
     /// Where it listens.

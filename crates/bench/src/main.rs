@@ -137,30 +137,21 @@ async fn main() -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         Some(Command::Compare(comparison)) => {
-            return Ok(match compare::run(comparison).await? {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::FAILURE,
-            });
+            return Ok(code(compare::run(comparison).await?));
         }
         Some(Command::Curve(curve)) => {
             curve::run(curve).await?;
             return Ok(ExitCode::SUCCESS);
         }
         Some(Command::Fair(fairness)) => {
-            return Ok(match fair::run(fairness).await? {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::FAILURE,
-            });
+            return Ok(code(fair::run(fairness).await?));
         }
         Some(Command::Fill(filling)) => {
             fill::run(filling).await?;
             return Ok(ExitCode::SUCCESS);
         }
         Some(Command::Lists(listing)) => {
-            return Ok(match lists::run(listing).await? {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::FAILURE,
-            });
+            return Ok(code(lists::run(listing).await?));
         }
         Some(Command::Year(year)) => {
             year::run(year).await?;
@@ -175,10 +166,14 @@ async fn main() -> Result<ExitCode> {
         let text = serde_json::to_string_pretty(&report.json())?;
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(match arguments.strict && !report.all_met() {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    })
+    Ok(code(!arguments.strict || report.all_met()))
+}
+
+fn code(is_met: bool) -> ExitCode {
+    match is_met {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
 }
 
 async fn measure(arguments: &Arguments, report: &mut Report) -> Result<()> {
