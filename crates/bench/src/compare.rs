@@ -1,8 +1,8 @@
 //! Two builds of the product, side by side: whether one is worse than the other.
 //!
 //! A machine varies by a tenth from one minute to the next, so one run before and one after shows
-//! nothing. Both builds run at once, each on a database of its own in one cluster, and take turns in
-//! slices A B B A. Two neighbouring slices make a pair; the middle one of all pairs counts, with the
+//! nothing. Both builds run at once, each on a database of its own in one cluster, and take turns as
+//! [`crate::pairs`] says. The middle one of all pairs counts, with the
 //! interval in which it lies with nine parts in ten. Every ratio is written so that more than one
 //! means that B is better.
 //!
@@ -19,9 +19,10 @@ use crate::consoles::Consoles;
 use crate::goal::Goal;
 use crate::ground::{self, Semel};
 use crate::interval::Interval;
-use crate::load::{self, Keys, Poster};
+use crate::load::Keys;
 use crate::measure::REPEATED_KEYS;
 use crate::meters::{Meters, Reading, median};
+use crate::pairs::{self, PairSide};
 use crate::report::Measured;
 
 /// Not worse: the middle and the lower end of its interval are at least this.
@@ -152,7 +153,7 @@ pub(crate) async fn run(comparison: &Comparison) -> Result<bool> {
     ];
     let admin = cluster.server().connect("postgres").await?;
     let meters = Meters::new(admin, cluster.home())?;
-    let mut bench = Bench {
+    let bench = Bench {
         cluster: &cluster,
         peer: &peer,
         meters: &meters,
@@ -186,26 +187,21 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     async fn compare(
-        &mut self,
+        &self,
         work: Work,
         builds: &mut [Build; 2],
-        pairs: usize,
+        count: usize,
     ) -> Result<Vec<Line>> {
         let [a, b] = builds;
         // One slice of each to warm up, which for repeats also brings every key for the first time.
         self.measure(work, a).await?;
         self.measure(work, b).await?;
-        let mut measured = Vec::with_capacity(pairs);
-        while measured.len() < pairs {
-            self.tidy().await?;
-            let first = self.measure(work, a).await?;
-            let pair = (first, self.measure(work, b).await?);
-            measured.push(pair);
-            self.tidy().await?;
-            let second = self.measure(work, b).await?;
-            let pair = (self.measure(work, a).await?, second);
-            measured.push(pair);
-        }
+        let tidy = async || self.tidy().await;
+        let measured = pairs::alternate(count, tidy, async |side| match side {
+            PairSide::A => self.measure(work, a).await,
+            PairSide::B => self.measure(work, b).await,
+        });
+        let measured = measured.await?;
         let lines = work.goals().iter().map(|goal| line(*goal, &measured));
         Ok(lines
             .inspect(|line| eprintln!("{}", sentence(line)))
@@ -237,11 +233,7 @@ impl Bench<'_> {
         if work == Work::Calls {
             self.peer.reset().await?;
         }
-        let crowd = Poster::crowd(&target, count, keys, tag).await?;
-        let before = self.meters.read(Some(target.process)).await?;
-        let slice = load::run(crowd, self.slice).await?;
-        let used = self.meters.read(Some(target.process)).await?.since(&before);
-        Ok(Measured { slice, used })
+        pairs::slice(self.meters, &target, (count, keys), tag, self.slice).await
     }
 }
 

@@ -20,7 +20,7 @@ use crate::meters::Meters;
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The flow that deliveries are accepted for: its runs sleep as soon as a worker moves them.
-const ACCEPT_FLOW: &str = "
+pub(crate) const ACCEPT_FLOW: &str = "
 flow: accept
 trigger:
   webhook: { auth: none, key: input.id }

@@ -2,13 +2,15 @@
 //!
 //! By ranks alone: nothing is assumed of how the values are spread.
 
+use serde::Serialize;
+
 use crate::meters::median;
 
 /// How much of the probability may lie outside on each side.
 const TAIL: f64 = 0.05;
 
 /// A median and its interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Interval {
     /// The middle.
     pub(crate) median: f64,

@@ -5,11 +5,12 @@
 //! Absolute figures move with the machine; only ratios inside one run count. `semel-bench compare`
 //! measures two builds of the product in the same way. `semel-bench fill` fills a database with as many
 //! runs as a long life leaves, and `semel-bench lists` measures every list and page against it. `semel-bench fair` measures a quiet
-//! namespace beside a busy one.
+//! namespace beside a busy one, `semel-bench claims` new keys beside many that are kept.
 
 mod bare;
 mod caller;
 mod chart;
+mod claims;
 mod compare;
 mod consoles;
 mod curve;
@@ -24,6 +25,7 @@ mod load;
 mod load_connection;
 mod measure;
 mod meters;
+mod pairs;
 mod profile;
 mod quiet;
 mod report;
@@ -78,6 +80,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Measures accepting of new keys beside many that are kept.
+    Claims(claims::KeptClaims),
     /// Measures two builds of the product in turns, and says whether B is worse than A. Build both
     /// with the same profile, and let nothing else run.
     Compare(compare::Comparison),
@@ -136,6 +140,7 @@ async fn main() -> Result<ExitCode> {
             bare::server::serve(url, rows).await?;
             return Ok(ExitCode::SUCCESS);
         }
+        Some(Command::Claims(kept)) => return Ok(code(claims::run(kept).await?)),
         Some(Command::Compare(comparison)) => {
             return Ok(code(compare::run(comparison).await?));
         }

@@ -3,9 +3,6 @@
 use anyhow::Result;
 use tokio_postgres::Client;
 
-/// The tables that are filled without their indexes.
-const LARGE: [&str; 5] = ["claims", "runs", "journal", "effects", "duplicates"];
-
 /// Primary keys and unique constraints first: their indexes go with them.
 const DEFINITIONS: &str = "
     SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', t.name, c.conname),
@@ -26,16 +23,15 @@ const SESSION: &str = "
     SET synchronous_commit = off";
 
 /// One index or constraint, as it was.
-pub(super) struct Definition {
+pub(crate) struct Definition {
     name: String,
     made_by: String,
 }
 
-/// Drops the indexes of the large tables.
-pub(super) async fn take_off(client: &Client) -> Result<Vec<Definition>> {
-    let names: Vec<&str> = LARGE.to_vec();
+/// Drops the indexes of some tables.
+pub(crate) async fn take_off(client: &Client, tables: &[&str]) -> Result<Vec<Definition>> {
     let mut definitions = Vec::new();
-    for row in client.query(DEFINITIONS, &[&names]).await? {
+    for row in client.query(DEFINITIONS, &[&tables]).await? {
         client.batch_execute(row.get(0)).await?;
         definitions.push(Definition {
             name: row.get(2),
@@ -46,7 +42,7 @@ pub(super) async fn take_off(client: &Client) -> Result<Vec<Definition>> {
 }
 
 /// Makes them again.
-pub(super) async fn put_back(client: &Client, definitions: &[Definition]) -> Result<()> {
+pub(crate) async fn put_back(client: &Client, definitions: &[Definition]) -> Result<()> {
     client.batch_execute(SESSION).await?;
     for definition in definitions {
         eprintln!("making {}", definition.name);
