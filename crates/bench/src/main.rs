@@ -5,7 +5,8 @@
 //! Absolute figures move with the machine; only ratios inside one run count. `semel-bench compare`
 //! measures two builds of the product in the same way. `semel-bench fill` fills a database with as many
 //! runs as a long life leaves, and `semel-bench lists` measures every list and page against it. `semel-bench fair` measures a quiet
-//! namespace beside a busy one, `semel-bench claims` new keys beside many that are kept.
+//! namespace beside a busy one, `semel-bench claims` new keys beside many that are kept, `semel-bench partitions` a run beside
+//! many months of history.
 
 mod bare;
 mod caller;
@@ -26,6 +27,7 @@ mod load_connection;
 mod measure;
 mod meters;
 mod pairs;
+mod partitions;
 mod profile;
 mod quiet;
 mod report;
@@ -93,6 +95,8 @@ enum Command {
     Fill(fill::Filling),
     /// Measures every list, look-up and page against a filled database.
     Lists(lists::Listing),
+    /// Measures what a run costs with many partitions, beside few.
+    Partitions(partitions::PartitionCost),
     /// Plays a year at a moved clock, and draws how the tables grow.
     Year(year::Year),
     /// Serves as the plain HTTP server that Semel is measured against.
@@ -158,6 +162,7 @@ async fn main() -> Result<ExitCode> {
         Some(Command::Lists(listing)) => {
             return Ok(code(lists::run(listing).await?));
         }
+        Some(Command::Partitions(cost)) => return Ok(code(partitions::run(cost).await?)),
         Some(Command::Year(year)) => {
             year::run(year).await?;
             return Ok(ExitCode::SUCCESS);
