@@ -6,7 +6,7 @@
 //! measures two builds of the product in the same way. `semel-bench fill` fills a database with as many
 //! runs as a long life leaves, and `semel-bench lists` measures every list and page against it. `semel-bench fair` measures a quiet
 //! namespace beside a busy one, `semel-bench claims` new keys beside many that are kept, `semel-bench partitions` a run beside
-//! many months of history.
+//! many months of history. `semel-bench floor` is the short look that CI takes.
 
 mod bare;
 mod caller;
@@ -17,6 +17,7 @@ mod consoles;
 mod curve;
 mod fair;
 mod fill;
+mod floor;
 mod goal;
 mod goals;
 mod ground;
@@ -93,6 +94,8 @@ enum Command {
     Fair(fair::Fairness),
     /// Fills an empty database with runs of every kind, by copying real ones.
     Fill(fill::Filling),
+    /// Looks in a minute whether runs have become far dearer than the rows that they leave.
+    Floor(floor::Floor),
     /// Measures every list, look-up and page against a filled database.
     Lists(lists::Listing),
     /// Measures what a run costs with many partitions, beside few.
@@ -159,6 +162,7 @@ async fn main() -> Result<ExitCode> {
             fill::run(filling).await?;
             return Ok(ExitCode::SUCCESS);
         }
+        Some(Command::Floor(floor)) => return Ok(code(floor::run(floor).await?)),
         Some(Command::Lists(listing)) => {
             return Ok(code(lists::run(listing).await?));
         }
