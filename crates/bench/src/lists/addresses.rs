@@ -29,7 +29,7 @@ const LEFT_OUT: [(&str, &str); 13] = [
 
 /// Further ways to ask, where they read otherwise than the plain one. The plain one comes first; it is
 /// left out where the operation needs to be told more.
-const WAYS: [(&str, &[&str]); 23] = [
+const WAYS: [(&str, &[&str]); 24] = [
     (
         "/v1/runs",
         &[
