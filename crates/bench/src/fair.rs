@@ -41,7 +41,7 @@ const RATIO_MAX: f64 = 1.5;
 /// Nor may its runs take longer than this at the 99th percentile.
 const P99_MS_MAX: f64 = 500.0;
 
-/// The phase that is only shown takes no longer than this: its runs wait for the bound, and no time changes that.
+/// Phases that are only shown take no longer than this.
 const SHOWN_SECS_MAX: u32 = 60;
 
 /// How the quiet namespace is measured.
@@ -60,6 +60,9 @@ pub(crate) struct Fairness {
     /// backlog does.
     #[arg(long)]
     callers: Option<usize>,
+    /// Show besides what these numbers of callers come to: the judged ratio depends on how many there are.
+    #[arg(long, value_delimiter = ',')]
+    also_callers: Vec<usize>,
     /// Let a server without room accept the quiet runs, so that none begins as it is accepted.
     #[arg(long)]
     through_queue: bool,
@@ -144,17 +147,31 @@ pub(crate) async fn run(asked: &Fairness) -> Result<bool> {
         asked,
     };
     let own = QuietPlace::OwnNamespace;
-    let alone = bench.phase("alone", 0, own, Busy::Not).await?;
-    let beside_backlog = bench.phase("beside_backlog", asked.due, own, Busy::Not);
+    let seconds = asked.seconds;
+    let alone = bench.phase("alone", 0, (own, seconds), Busy::Not).await?;
+    let beside_backlog = bench.phase("beside_backlog", asked.due, (own, seconds), Busy::Not);
     let beside_backlog = beside_backlog.await?;
     let cores = beside_backlog.cores.server + beside_backlog.cores.postgres;
     let busy = match asked.callers {
         Some(callers) => Busy::Callers(callers),
         None => Busy::AsMuchAs(cores),
     };
-    let beside_load = bench.phase("beside_load", 0, own, busy).await?;
+    let beside_load = bench.phase("beside_load", 0, (own, seconds), busy).await?;
+    let shown = seconds.min(SHOWN_SECS_MAX);
+    let mut beside_other_loads = Vec::new();
+    for callers in &asked.also_callers {
+        let (name, busy) = (format!("beside_{callers}_callers"), Busy::Callers(*callers));
+        // What is only shown does not undo what is judged.
+        beside_other_loads.push(match bench.phase(&name, 0, (own, shown), busy).await {
+            Ok(phase) => json!(phase),
+            Err(error) => {
+                eprintln!("{name}: {error:#}");
+                json!({ "callers": callers, "failed": format!("{:#}", error.root_cause()) })
+            }
+        });
+    }
     let same = QuietPlace::SameNamespace;
-    let without_fairness = bench.phase("without_fairness", asked.due, same, Busy::Not);
+    let without_fairness = bench.phase("without_fairness", asked.due, (same, shown), Busy::Not);
     let without_fairness = without_fairness.await?;
 
     let verdict = Verdict::of(&beside_backlog, &beside_load);
@@ -172,6 +189,7 @@ pub(crate) async fn run(asked: &Fairness) -> Result<bool> {
         "bound_ms": BOUND.as_millis() as u64,
         "alone": alone,
         "beside_load": beside_load,
+        "beside_other_loads": beside_other_loads,
         "beside_backlog": beside_backlog,
         "without_fairness": without_fairness,
         "verdict": verdict,
@@ -217,16 +235,18 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    async fn phase(&self, name: &str, due: i64, place: QuietPlace, busy: Busy) -> Result<Phase> {
+    async fn phase(
+        &self,
+        name: &str,
+        due: i64,
+        (place, seconds): (QuietPlace, u32),
+        busy: Busy,
+    ) -> Result<Phase> {
         let door = match self.asked.through_queue {
             true => Door::Front,
             false => Door::Worker,
         };
         let stage = Stage::open(self.cluster, name, due, (place, door)).await?;
-        let seconds = match place {
-            QuietPlace::OwnNamespace => self.asked.seconds,
-            QuietPlace::SameNamespace => self.asked.seconds.min(SHOWN_SECS_MAX),
-        };
         let pace = Pace {
             rate: self.asked.rate,
             seconds,
@@ -236,7 +256,11 @@ impl Bench<'_> {
             Busy::Callers(callers) => callers,
             Busy::AsMuchAs(cores) => busy::calibrate(&stage.others(), self.meters, cores).await?,
         };
-        let phase = self.measure(&stage, pace, callers).await?;
+        let phase = self.measure(&stage, pace, callers).await;
+        let phase = phase.with_context(|| {
+            let words = stage.semel.last_words();
+            format!("the server's last words:\n{words}")
+        })?;
         let Phase { quiet, others, .. } = &phase;
         eprintln!(
             "{name}: {} runs, {} did not end, p50 {:.1} ms, p99 {:.1} ms; the others {:.0} runs/s, {} of {} still due",

@@ -150,9 +150,7 @@ impl Ground {
 
     /// The product's log, for a failure's message.
     pub(crate) fn last_words(&self) -> String {
-        let log = self.semel.process.stderr();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(20)..].join("\n")
+        self.semel.last_words()
     }
 }
 
@@ -204,6 +202,13 @@ impl Semel {
     pub(crate) async fn publish(&self, name: &str, source: &str) -> Result<()> {
         let client = Client::new(self.address, 1);
         Api::new(&client, &self.token).publish(name, source).await
+    }
+
+    /// The end of its log, for a failure's message.
+    pub(crate) fn last_words(&self) -> String {
+        let log = self.process.stderr();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
     /// Its process.
