@@ -160,3 +160,48 @@ fn erase_fault(fault: &mut Value) {
 fn erase_value(value: &mut Value) {
     *value = Value::from(ERASED);
 }
+
+#[cfg(test)]
+mod tests {
+    use semel_api::types::{ChildRun, ChildRunState};
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn the_items_of_an_erased_run_stay_listed_and_their_faults_go() {
+        let id = RunId::from_uuid(Uuid::from_u128(1 << 64));
+        let item = ChildRun {
+            step: "each".to_owned(),
+            index: 0,
+            key: "one".to_owned(),
+            run: id,
+            state: ChildRunState::Failed,
+            run_state: Some(RunStatus::Failed),
+            result: None,
+            fault: Some(json!({"code": "no", "message": "planted", "retryable": true})),
+        };
+        let mut row = ArchivedRow {
+            run: id.to_string(),
+            namespace: "main".to_owned(),
+            flow: "orders".to_owned(),
+            release: 1,
+            key: "o-1".to_owned(),
+            state: "failed".to_owned(),
+            accepted_at: Timestamp::UNIX_EPOCH,
+            ended_at: Timestamp::UNIX_EPOCH,
+            detail: String::new(),
+        };
+        row.detail = detail::write(&bare(id, &row), std::slice::from_ref(&item)).unwrap();
+        assert!(row.detail.contains("planted"));
+
+        let mut said = Said::default();
+        let (row, is_new) = erase_row(row, Timestamp::UNIX_EPOCH, &mut said).unwrap();
+        let (row, is_new_again) = erase_row(row, Timestamp::UNIX_EPOCH, &mut said).unwrap();
+
+        let items = detail::read_items(&row.detail).unwrap().items;
+        assert_eq!((items.len(), items[0].key.as_str()), (1, "one"));
+        assert!(!row.detail.contains("planted"), "{}", row.detail);
+        assert_eq!((is_new, is_new_again), (true, false));
+    }
+}
