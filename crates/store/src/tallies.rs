@@ -266,11 +266,7 @@ pub async fn add(cell: HomeCell<'_>, rows: &[TallyRow]) -> Result<(), ReadError>
 
 /// The rows that a time is read from, as the place of their statements, and the statement among those.
 fn place(secs: u64, flow: Option<&str>) -> (usize, usize) {
-    let unit = match secs {
-        ..=BY_MINUTE_SECS_MAX => 0,
-        ..=BY_HOUR_SECS_MAX => 1,
-        _ => 2,
-    };
+    let unit = usize::from(secs > BY_MINUTE_SECS_MAX) + usize::from(secs > BY_HOUR_SECS_MAX);
     (unit, usize::from(flow.is_some()))
 }
 
