@@ -27,9 +27,11 @@ pub(crate) mod peer_check;
 pub(crate) mod signed_in;
 pub(crate) mod site;
 pub mod token_format;
+mod turns;
 
 use peer_check::PeerCheck;
 use token_format::Presented;
+use turns::Turns;
 
 /// How long a verified token is accepted without another read.
 const VERIFIED_FOR: Duration = Duration::from_secs(4);
@@ -186,8 +188,15 @@ pub(crate) async fn verify(
     (cell, writable): (&Cell, &Cell),
 ) -> Result<Caller, ApiError> {
     let presented = read_bearer(headers).ok_or_else(stranger)?;
-    let known = verified.find(&presented);
-    if let Some(caller) = known.filter(|caller| from.is_inside(&caller.networks)) {
+    let find_known = || {
+        let known = verified.find(&presented);
+        known.filter(|caller| from.is_inside(&caller.networks))
+    };
+    if let Some(caller) = find_known() {
+        return Ok(caller);
+    }
+    let _turn = verified.turns.take(&presented).await;
+    if let Some(caller) = find_known() {
         return Ok(caller);
     }
     let row = tokens::find(cell.home(), presented.id).await?;
@@ -260,7 +269,10 @@ fn stranger() -> ApiError {
 
 /// Tokens that were verified a moment ago.
 #[derive(Default)]
-pub(crate) struct Verified(Mutex<HashMap<Uuid, Remembered>>);
+pub(crate) struct Verified {
+    tokens: Mutex<HashMap<Uuid, Remembered>>,
+    turns: Turns,
+}
 
 struct Remembered {
     digest: [u8; 32],
@@ -270,7 +282,7 @@ struct Remembered {
 
 impl Verified {
     fn find(&self, presented: &Presented) -> Option<Caller> {
-        let tokens = self.0.lock().ok()?;
+        let tokens = self.tokens.lock().ok()?;
         tokens
             .get(&presented.id)
             .filter(|token| token.at.elapsed() < VERIFIED_FOR)
@@ -280,7 +292,7 @@ impl Verified {
 
     /// The caller of a token that was verified, however long ago.
     fn find_old(&self, presented: &Presented) -> Option<Caller> {
-        let tokens = self.0.lock().ok()?;
+        let tokens = self.tokens.lock().ok()?;
         let token = tokens.get(&presented.id);
         let token = token.filter(|token| presented.matches(&token.digest));
         token.map(|token| token.caller.clone())
@@ -288,13 +300,13 @@ impl Verified {
 
     /// Forgets a token that was revoked here.
     pub(crate) fn forget(&self, id: TokenId) {
-        if let Ok(mut tokens) = self.0.lock() {
+        if let Ok(mut tokens) = self.tokens.lock() {
             tokens.remove(id.as_uuid());
         }
     }
 
     fn keep(&self, presented: &Presented, caller: &Caller) {
-        let Ok(mut tokens) = self.0.lock() else {
+        let Ok(mut tokens) = self.tokens.lock() else {
             return;
         };
         if tokens.len() >= VERIFIED_MAX {

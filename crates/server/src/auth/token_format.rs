@@ -22,6 +22,7 @@ pub struct Minted {
 }
 
 /// A token as a caller presents it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Presented {
     /// Its name.
     pub id: Uuid,
