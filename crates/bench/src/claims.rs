@@ -27,7 +27,7 @@ use crate::interval::Interval;
 use crate::load::Keys;
 use crate::meters::{Meters, Reading, median};
 use crate::pairs::{self, PairSide};
-use crate::report::Measured;
+use crate::report::{self, Measured};
 
 /// How many times as many keys a full database accepts at least, once it has been under load for a while.
 const RATIO_MIN: f64 = 0.7;
@@ -176,8 +176,7 @@ pub(crate) async fn run(asked: &KeptClaims) -> Result<bool> {
             "ratio_later_min": RATIO_MIN,
             "met": met,
         });
-        let text = serde_json::to_string_pretty(&figures)? + "\n";
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        report::write(path, &figures)?;
     }
     Ok(met)
 }

@@ -23,7 +23,7 @@ use crate::load::Keys;
 use crate::measure::REPEATED_KEYS;
 use crate::meters::{Meters, Reading, median};
 use crate::pairs::{self, PairSide};
-use crate::report::Measured;
+use crate::report::{self, Measured};
 
 /// Not worse: the middle and the lower end of its interval are at least this.
 const MIDDLE_MIN: f64 = 0.97;
@@ -171,8 +171,7 @@ pub(crate) async fn run(comparison: &Comparison) -> Result<bool> {
     consoles.must_be_open()?;
     print(&lines);
     if let Some(path) = &comparison.out {
-        let text = serde_json::to_string_pretty(&lines)?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        report::write(path, &lines)?;
     }
     Ok(lines.iter().all(|line| line.not_worse))
 }

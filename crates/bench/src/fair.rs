@@ -34,6 +34,7 @@ use self::stage::{Door, QuietPlace, Stage};
 use crate::fill::space;
 use crate::ground;
 use crate::meters::{Meters, Reading};
+use crate::report;
 
 /// The quiet namespace may take this much longer beside a backlog than beside the same load without one.
 const RATIO_MAX: f64 = 1.5;
@@ -53,7 +54,7 @@ pub(crate) struct Fairness {
     /// How many runs the quiet namespace starts in a second.
     #[arg(long, default_value_t = 10)]
     rate: u32,
-    /// For how many seconds it is measured, each time. The goal is about 300.
+    /// For how many seconds it is measured, each time. The goal is judged at 300.
     #[arg(long, default_value_t = 15)]
     seconds: u32,
     /// So many callers keep the server busy without a backlog, instead of as many as use the processors as the
@@ -194,11 +195,9 @@ pub(crate) async fn run(asked: &Fairness) -> Result<bool> {
         "without_fairness": without_fairness,
         "verdict": verdict,
     });
-    let text = serde_json::to_string_pretty(&figures)?;
-    eprintln!("{text}");
+    eprintln!("{figures:#}");
     if let Some(path) = &asked.out {
-        std::fs::write(path, text + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        report::write(path, &figures)?;
     }
     Ok(verdict.met)
 }

@@ -17,7 +17,7 @@ use crate::load::Keys;
 use crate::measure::{Course, Pace};
 use crate::meters::Reading;
 use crate::pairs::{self, PairSide};
-use crate::report::{Measured, Report};
+use crate::report::{self, Measured, Report};
 
 /// How many runs are in flight, as in F3.
 const IN_FLIGHT: usize = 32;
@@ -80,8 +80,7 @@ pub(crate) async fn run(asked: &Floor) -> Result<bool> {
             "postgres_of_same_rows_max": LIMITS.postgres_max,
             "met": is_within,
         });
-        let text = serde_json::to_string_pretty(&figures)? + "\n";
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        report::write(path, &figures)?;
     }
     Ok(is_within)
 }
@@ -150,7 +149,7 @@ fn print(rate: Interval, postgres: Interval, is_within: bool) {
     match is_within {
         true => println!("within the limits"),
         false => println!(
-            "BEYOND a limit: measure this tree beside its parent with `semel-bench compare --only F3`"
+            "BEYOND a limit: build this tree and its parent alike, and run `semel-bench compare --a PARENT/semel --b THIS/semel --only F3`"
         ),
     }
 }

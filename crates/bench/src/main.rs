@@ -177,8 +177,7 @@ async fn main() -> Result<ExitCode> {
     measure(&arguments, &mut report).await?;
     print(&report);
     if let Some(path) = &arguments.out {
-        let text = serde_json::to_string_pretty(&report.json())?;
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        report::write(path, &report.json())?;
     }
     Ok(code(!arguments.strict || report.all_met()))
 }

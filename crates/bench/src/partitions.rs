@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 use semel_store::{Cell, CellOptions, partitions};
 use semel_testkit::semel::migrate;
@@ -23,7 +23,7 @@ use crate::interval::Interval;
 use crate::load::{Keys, Target};
 use crate::meters::{Meters, median};
 use crate::pairs::{self, PairSide};
-use crate::report::Measured;
+use crate::report::{self, Measured};
 
 /// A run with many partitions may cost this many times one with few.
 const RATIO_MAX: f64 = 1.1;
@@ -166,8 +166,7 @@ pub(crate) async fn run(asked: &PartitionCost) -> Result<bool> {
             "ratio_max": RATIO_MAX,
             "met": met,
         });
-        let text = serde_json::to_string_pretty(&figures)? + "\n";
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        report::write(path, &figures)?;
     }
     Ok(met)
 }

@@ -1,10 +1,19 @@
 //! What was measured: a table for people, JSON for programs.
 
+use std::path::Path;
+
+use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::goal::Goal;
 use crate::load::Slice;
 use crate::meters::{Reading, median};
+
+/// Writes figures as JSON.
+pub(crate) fn write(path: &Path, figures: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(figures)? + "\n";
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
 
 /// What one slice brought and cost.
 pub(crate) struct Measured {
