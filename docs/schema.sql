@@ -53,6 +53,39 @@ AS $function$ BEGIN
             USING ERRCODE = 'insufficient_privilege';
     END $function$;
 
+-- Keeps the seals of removed stretches true to the chain; the owner can disable the trigger.
+CREATE OR REPLACE FUNCTION refuse_other_stretch()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$ DECLARE
+        before audit_removed%ROWTYPE;
+    BEGIN
+        SELECT * INTO before
+          FROM audit_removed
+         WHERE namespace_id = NEW.namespace_id
+         ORDER BY last_position DESC
+         LIMIT 1;
+        IF NEW.first_position <> coalesce(before.last_position, 0) + 1
+           OR NEW.digest_before <> coalesce(before.digest, decode(repeat('00', 32), 'hex'))
+           OR NEW.digest IS DISTINCT FROM (
+               SELECT digest FROM audit_chain
+                WHERE namespace_id = NEW.namespace_id AND position = NEW.last_position)
+           OR NOT EXISTS (
+               SELECT 1 FROM audit_chain
+                WHERE namespace_id = NEW.namespace_id AND position = NEW.last_position + 1)
+           OR EXISTS (
+               SELECT 1
+                 FROM audit_chain c
+                 JOIN audit a ON a.id = c.audit_id
+                WHERE c.namespace_id = NEW.namespace_id
+                  AND c.position BETWEEN NEW.first_position AND NEW.last_position
+                  AND a.at > clock_timestamp() - interval '30 days') THEN
+            RAISE EXCEPTION 'this is no stretch of the audit record that may be removed'
+                USING ERRCODE = 'insufficient_privilege';
+        END IF;
+        RETURN NEW;
+    END $function$;
+
 -- Keeps acts that are younger than 30 days or whose seal is not kept, for every role; the owner can disable the trigger.
 CREATE OR REPLACE FUNCTION refuse_audit_removal()
  RETURNS trigger
@@ -61,7 +94,7 @@ AS $function$ BEGIN
         IF EXISTS (
             SELECT 1
               FROM gone g
-             WHERE g.at > (SELECT moment()) - interval '30 days'
+             WHERE g.at > clock_timestamp() - interval '30 days'
                 OR (SELECT true
                       FROM audit_chain c
                       JOIN audit_removed s ON s.namespace_id = c.namespace_id
@@ -2042,3 +2075,4 @@ CREATE TABLE audit_removed (
     CONSTRAINT audit_removed_first_position_check CHECK ((first_position > 0))
 );
 CREATE TRIGGER audit_removed_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON audit_removed FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
+CREATE TRIGGER audit_removed_fits BEFORE INSERT ON audit_removed FOR EACH ROW EXECUTE FUNCTION refuse_other_stretch();

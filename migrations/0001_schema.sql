@@ -1834,6 +1834,45 @@ CREATE TRIGGER audit_removed_append_only
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change();
 ALTER TABLE audit_removed ENABLE ALWAYS TRIGGER audit_removed_append_only;
 
+-- A stretch begins where the one before ended, has the digests that the chain has, is not the whole chain, and is 30 days old. By
+-- PostgreSQL's own clock: ours can be moved. Not in sessions that replay another database's changes or restore a dump,
+-- whose rows come in another order.
+CREATE FUNCTION refuse_other_stretch() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$ DECLARE
+        before audit_removed%ROWTYPE;
+    BEGIN
+        SELECT * INTO before
+          FROM audit_removed
+         WHERE namespace_id = NEW.namespace_id
+         ORDER BY last_position DESC
+         LIMIT 1;
+        IF NEW.first_position <> coalesce(before.last_position, 0) + 1
+           OR NEW.digest_before <> coalesce(before.digest, decode(repeat('00', 32), 'hex'))
+           OR NEW.digest IS DISTINCT FROM (
+               SELECT digest FROM audit_chain
+                WHERE namespace_id = NEW.namespace_id AND position = NEW.last_position)
+           OR NOT EXISTS (
+               SELECT 1 FROM audit_chain
+                WHERE namespace_id = NEW.namespace_id AND position = NEW.last_position + 1)
+           OR EXISTS (
+               SELECT 1
+                 FROM audit_chain c
+                 JOIN audit a ON a.id = c.audit_id
+                WHERE c.namespace_id = NEW.namespace_id
+                  AND c.position BETWEEN NEW.first_position AND NEW.last_position
+                  AND a.at > clock_timestamp() - interval '30 days') THEN
+            RAISE EXCEPTION 'this is no stretch of the audit record that may be removed'
+                USING ERRCODE = 'insufficient_privilege';
+        END IF;
+        RETURN NEW;
+    END $$;
+COMMENT ON FUNCTION refuse_other_stretch() IS
+    'Keeps the seals of removed stretches true to the chain; the owner can disable the trigger.';
+CREATE TRIGGER audit_removed_fits
+    BEFORE INSERT ON audit_removed
+    FOR EACH ROW EXECUTE FUNCTION refuse_other_stretch();
+
 -- An act may go only as part of a stretch whose seal is kept, and 30 days after it was done at the earliest. Its place in
 -- the chain goes after it.
 CREATE FUNCTION refuse_audit_removal() RETURNS trigger
@@ -1842,7 +1881,7 @@ CREATE FUNCTION refuse_audit_removal() RETURNS trigger
         IF EXISTS (
             SELECT 1
               FROM gone g
-             WHERE g.at > (SELECT moment()) - interval '30 days'
+             WHERE g.at > clock_timestamp() - interval '30 days'
                 OR (SELECT true
                       FROM audit_chain c
                       JOIN audit_removed s ON s.namespace_id = c.namespace_id

@@ -50,7 +50,7 @@ pub use attended::{AssignDoubt, Attended, AttendedEffect, Deniable, NoteDoubt, S
 pub use audit::{
     Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
 };
-pub use audit_record::{AuditFilter, AuditRecord, ChainFilter, RemovedStretch};
+pub use audit_record::{AuditFilter, AuditRecord, ChainFilter, RemovedStretch, read_digest};
 pub use child_run::{ChildRun, ChildRunFilter, ChildRunProgress, ChildRunState};
 pub use connection::{
     Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried, UnprovenFlow,

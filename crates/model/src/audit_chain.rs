@@ -77,7 +77,7 @@ pub enum ChainBreak {
     /// The digest is another.
     #[error("it was changed, or something before it was")]
     Changed,
-    /// Retention removed acts behind this one.
+    /// Retention removed the acts that come next, before they were read.
     #[error("the acts from position {0} on were removed before they were read")]
     Overtaken(i64),
 }

@@ -8,7 +8,7 @@ use semel_api::types::{
 };
 use semel_model::Span;
 use semel_store::overview::{self, WAITING_MAX, WaitingView};
-use semel_store::tallies::{self, StretchSum, TallySum};
+use semel_store::tallies::{self, IntervalSum, TallySum};
 
 use crate::answer::{self, Answered};
 use crate::app::App;
@@ -70,7 +70,7 @@ pub(crate) async fn series(
     let flow = asked.flow.as_ref().map(|flow| flow.as_str());
     let (home, id) = (app.cell().home(), caller.namespace_id);
     let found = tallies::sum_series(home, id, secs, flow).await?;
-    let view = |it: StretchSum| TallyPoint {
+    let view = |it: IntervalSum| TallyPoint {
         at: it.at,
         what: it.what,
         count: it.count,

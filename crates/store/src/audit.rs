@@ -59,6 +59,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     chain::CHAIN,
     removal::NEXT,
     removal::LAST,
+    removal::FIRST,
     removal::OLD,
     removal::KEEP_SEAL,
     removal::REMOVE,

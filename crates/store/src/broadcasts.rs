@@ -78,7 +78,7 @@ pub async fn begin(cell: SlotCell<'_>, event: &OutboxEvent) -> Result<(), ReadEr
 
 /// Takes broadcasts that are due, for as long as `lease`, the one that waited longest first.
 pub async fn take(cell: &Cell, most: i64, lease: Span) -> Result<Vec<Broadcast>, ReadError> {
-    let secs = lease.as_millis() as f64 / 1e3;
+    let secs = lease.as_secs_f64();
     let client = cell.reader().await?;
     let rows = client.query(TAKE, &[&most, &secs]).await?;
     let read = |row: &tokio_postgres::Row| {

@@ -59,7 +59,7 @@ pub async fn begin(
     patience: Span,
 ) -> Result<Begin, ReadError> {
     let client = cell.reader().await?;
-    let secs = patience.as_millis() as f64 / 1e3;
+    let secs = patience.as_secs_f64();
     let first = client
         .query_opt(BEGIN, &[&id, &namespace_id, fingerprint.as_uuid(), &secs])
         .await?;

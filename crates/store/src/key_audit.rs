@@ -195,7 +195,7 @@ async fn read_late(
     releases: &[i32],
     window: Span,
 ) -> Result<LateRepeats, ReadError> {
-    let window = window.as_millis() as f64 / 1e3;
+    let window = window.as_secs_f64();
     let rows = reader
         .query(LATE, &[&releases, &window, &EXAMPLES_MAX])
         .await?;

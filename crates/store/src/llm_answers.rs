@@ -88,7 +88,7 @@ pub async fn keep(
         KeepFor::Run(run) => (Some(*run.as_uuid()), RUN_LOOK),
         KeepFor::Time(span) => (None, span),
     };
-    let (digest, secs) = (digest.as_slice(), span.as_millis() as f64 / 1e3);
+    let (digest, secs) = (digest.as_slice(), span.as_secs_f64());
     let row = client
         .query_one(KEEP, &[&namespace_id, &digest, answer, &secs, &run])
         .await?;

@@ -288,7 +288,7 @@ async fn record(connection: &mut WriterConnection, records: &[&StaleRow]) -> Res
 }
 
 fn secs(span: Span) -> f64 {
-    span.as_millis() as f64 / 1e3
+    span.as_secs_f64()
 }
 
 fn read_newest(row: &Row) -> (Uuid, NewestVersion) {

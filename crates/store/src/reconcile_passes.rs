@@ -387,5 +387,5 @@ pub async fn forget(cell: EveryCell<'_>, age: Span) -> Result<u64, ReadError> {
 }
 
 fn secs(span: Span) -> f64 {
-    span.as_millis() as f64 / 1e3
+    span.as_secs_f64()
 }

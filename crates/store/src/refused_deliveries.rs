@@ -135,7 +135,7 @@ pub async fn list(
 
 /// Removes some refusals that are older than `history`, and says how many.
 pub async fn forget(cell: EveryCell<'_>, history: Span) -> Result<u64, ReadError> {
-    let secs = history.as_millis() as f64 / 1e3;
+    let secs = history.as_secs_f64();
     let client = cell.reader().await?;
     Ok(client.execute(FORGET, &[&secs, &FORGET_MAX]).await?)
 }

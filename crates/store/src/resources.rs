@@ -108,7 +108,7 @@ pub async fn insert(
 ) -> Result<(), ReadError> {
     let digest: &[u8] = resource.resource.digest();
     let bytes = i64::try_from(resource.bytes).unwrap_or(i64::MAX);
-    let secs = keeping.keep.as_millis() as f64 / 1e3;
+    let secs = keeping.keep.as_secs_f64();
     let (run, step) = keeping.by.unzip();
     let run = run.map(|run| *run.as_uuid());
     let client = cell.reader().await?;

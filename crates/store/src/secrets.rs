@@ -212,7 +212,7 @@ pub async fn set(
     overlap: Span,
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
-    let secs = overlap.as_millis() as f64 / 1e3;
+    let secs = overlap.as_secs_f64();
     let SecretRow {
         namespace_id,
         name,

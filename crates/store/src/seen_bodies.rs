@@ -60,7 +60,7 @@ impl InSlot for Body<'_> {
 /// Remembers a body, unless it came before, and says under which key it came first. Nothing if
 /// another delivery of it was remembered in the same moment: ask again.
 pub async fn remember(cell: SlotCell<'_>, body: Body<'_>) -> Result<Option<ClaimId>, ReadError> {
-    let keep_secs = body.keep.as_millis() as f64 / 1e3;
+    let keep_secs = body.keep.as_secs_f64();
     let digest = body.digest.as_slice();
     let claim = body.claim.as_uuid();
     let client = cell.reader().await?;

@@ -87,7 +87,7 @@ pub async fn open(
     process: &str,
     lease: Span,
 ) -> Result<(), ReadError> {
-    let secs = lease.as_millis() as f64 / 1e3;
+    let secs = lease.as_secs_f64();
     let values: [&(dyn ToSql + Sync); 4] = [session.as_uuid(), &process, &secs, &VERSION];
     cell.renewal().execute(OPEN, &values, OPEN_PATIENCE).await?;
     Ok(())
@@ -99,7 +99,7 @@ pub async fn renew(
     session: SessionId,
     lease: Span,
 ) -> Result<Option<Timestamp>, ReadError> {
-    let secs = lease.as_millis() as f64 / 1e3;
+    let secs = lease.as_secs_f64();
     let values: [&(dyn ToSql + Sync); 2] = [session.as_uuid(), &secs];
     let expired = semel_model::SeededBug::ExpiredLeaseRenewed;
     let text = expired.in_text(RENEW, "AND expires_at > moment()", "");
@@ -125,7 +125,7 @@ pub async fn close(cell: &Cell, session: SessionId) -> Result<(), ReadError> {
 
 /// Removes sessions that expired long ago and hold nothing.
 pub async fn sweep(cell: &Cell, older_than: Span) -> Result<u64, ReadError> {
-    let secs = older_than.as_millis() as f64 / 1e3;
+    let secs = older_than.as_secs_f64();
     Ok(cell.reader().await?.execute(SWEEP, &[&secs]).await?)
 }
 

@@ -171,7 +171,7 @@ pub async fn add_code(
     token: TokenId,
     lifetime: Span,
 ) -> Result<Timestamp, ReadError> {
-    let secs = lifetime.as_millis() as f64 / 1e3;
+    let secs = lifetime.as_secs_f64();
     let client = cell.reader().await?;
     let values: [&(dyn ToSql + Sync); 3] = [&digest, token.as_uuid(), &secs];
     Ok(client.query_one(ADD_CODE, &values).await?.get(0))
@@ -204,7 +204,7 @@ pub async fn exchange(
     lifetime: Span,
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
-    let secs = lifetime.as_millis() as f64 / 1e3;
+    let secs = lifetime.as_secs_f64();
     let values: [&(dyn ToSql + Sync); 3] = [&code, &sign_in, &secs];
     Ok(audit::execute(cell, EXCHANGE, &values, act).await? > 0)
 }
@@ -215,8 +215,8 @@ pub async fn find(
     digest: &[u8],
     terms: SignInTerms<'_>,
 ) -> Result<Option<SignInRow>, ReadError> {
-    let idle = terms.idle.as_millis() as f64 / 1e3;
-    let renewal = terms.renewal.as_millis() as f64 / 1e3;
+    let idle = terms.idle.as_secs_f64();
+    let renewal = terms.renewal.as_secs_f64();
     let client = cell.reader().await?;
     let values: [&(dyn ToSql + Sync); 4] = [&digest, &idle, &terms.namespace, &renewal];
     let Some(row) = client.query_opt(FIND, &values).await? else {

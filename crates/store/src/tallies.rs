@@ -37,7 +37,7 @@ macro_rules! of_flow {
     };
 }
 
-/// From the first whole minute, hour or day of a stretch of time that ends now. One row says when that was,
+/// From the first whole minute, hour or day of a interval that ends now. One row says when that was,
 /// also where nothing happened.
 macro_rules! summed {
     ($unit:literal, $condition:expr) => {
@@ -72,7 +72,7 @@ const SUM_OF_STEPS: &str = "
                           GROUP BY step, what) AS t ON true
      ORDER BY t.step, t.what";
 
-/// Everything stretch by stretch, of all flows together: so many of them that the last, which is not over, ends a
+/// Everything interval by interval, of all flows together: so many of them that the last, which is not over, ends a
 /// time of this length. The rows of steps, of which there are many more, are in another index.
 macro_rules! series {
     ($unit:literal, $condition:expr) => {
@@ -131,16 +131,17 @@ pub(crate) const STATEMENTS: &[&str] = &[
     FORGET,
 ];
 
-/// For how long there are rows of each unit, in hours.
-const KEPT_HOURS: [(&str, i32); 3] = [("minute", 48), ("hour", 90 * 24), ("day", 90 * 24)];
+/// For how long there are rows of each unit, in hours: one unit longer than the longest time that is read from them,
+/// which begins with a whole one.
+const KEPT_HOURS: [(&str, i32); 3] = [("minute", 48), ("hour", 90 * 24 + 1), ("day", 91 * 24)];
 
 /// The longest time that is read from the rows of minutes, and from those of hours.
 const BY_MINUTE_SECS_MAX: u64 = 2 * HOUR_SECS;
 const BY_HOUR_SECS_MAX: u64 = 7 * DAY_SECS;
 
-/// How long the stretches of a series are, by the longest time that each is for, in seconds: about sixty of
+/// How long the intervals of a series are, by the longest time that each is for, in seconds: about sixty of
 /// them are a picture that can be read.
-const STRETCHES: [(u64, u64); 3] = [
+const INTERVALS: [(u64, u64); 3] = [
     (BY_MINUTE_SECS_MAX, MINUTE_SECS),
     (2 * DAY_SECS, HOUR_SECS),
     (BY_HOUR_SECS_MAX, 3 * HOUR_SECS),
@@ -230,21 +231,21 @@ pub struct TallySum {
     pub count: i64,
 }
 
-/// Sums of one stretch of time after the other.
+/// Sums of one interval after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeriesSums {
-    /// When the first stretch began.
+    /// When the first interval began.
     pub since: Timestamp,
     /// How long each is, in seconds.
     pub every_secs: u64,
     /// The sums, the earliest first.
-    pub sums: Vec<StretchSum>,
+    pub sums: Vec<IntervalSum>,
 }
 
-/// The sum of something in one stretch of time.
+/// The sum of something in one interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StretchSum {
-    /// When the stretch began.
+pub struct IntervalSum {
+    /// When the interval began.
     pub at: Timestamp,
     /// What, as a word.
     pub what: String,
@@ -271,7 +272,7 @@ fn place(secs: u64, flow: Option<&str>) -> (usize, usize) {
 }
 
 /// Sums what happened in the last so many seconds, of a flow where one is named. Also returns from when
-/// on it counts: a whole minute, or a whole hour or day where the stretch is long.
+/// on it counts: a whole minute, or a whole hour or day where the interval is long.
 pub async fn sum(
     cell: HomeCell<'_>,
     namespace_id: i32,
@@ -320,15 +321,15 @@ pub async fn sum_of_steps(
     Ok((since, rows.iter().filter_map(read).collect()))
 }
 
-/// Sums what happened in each stretch of the last so many seconds, the one that is not over included, of a flow
-/// where one is named. The longer the time, the longer its stretches.
+/// Sums what happened in each interval of the last so many seconds, the one that is not over included, of a flow
+/// where one is named. The longer the time, the longer its intervals.
 pub async fn sum_series(
     cell: HomeCell<'_>,
     namespace_id: i32,
     secs: u64,
     flow: Option<&str>,
 ) -> Result<SeriesSums, ReadError> {
-    let fits = STRETCHES.iter().find(|(most, _)| secs <= *most);
+    let fits = INTERVALS.iter().find(|(most, _)| secs <= *most);
     let every_secs = fits.map_or(DAY_SECS, |(_, every)| *every);
     let client = cell.reader().await?;
     let (back, every) = (secs as f64, every_secs as f64);
@@ -339,7 +340,7 @@ pub async fn sum_series(
     let rows = client.query(text, &values).await?;
     let since = rows.first().map_or(Timestamp::UNIX_EPOCH, |row| row.get(0));
     let read = |row: &Row| {
-        Some(StretchSum {
+        Some(IntervalSum {
             at: row.get::<_, Option<Timestamp>>(1)?,
             what: row.get(2),
             count: row.get(3),

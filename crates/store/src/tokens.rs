@@ -227,7 +227,7 @@ async fn insert_first(
 ) -> Result<(), ReadError> {
     let subject = format!("{} {}", token.name, token.id);
     let act = AuditEntry::new(namespace_id, actor, "token.create", &subject);
-    let secs = token.lifetime.as_millis() as f64 / 1e3;
+    let secs = token.lifetime.as_secs_f64();
     let rights = token.rights.words();
     let role = token.role.map(Role::as_str);
     let (networks, queues) = (token.networks.words(), queue_words(token.queues));
@@ -258,7 +258,7 @@ pub async fn make(
     maker: TokenId,
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
-    let secs = token.lifetime.as_millis() as f64 / 1e3;
+    let secs = token.lifetime.as_secs_f64();
     let rights = token.rights.words();
     let role = token.role.map(Role::as_str);
     let (networks, queues) = (token.networks.words(), queue_words(token.queues));

@@ -235,7 +235,7 @@ pub async fn take_due(
     room: &DeliveryCapacity,
     lease: Span,
 ) -> Result<Vec<DueDelivery>, ReadError> {
-    let secs = lease.as_millis() as f64 / 1e3;
+    let secs = lease.as_secs_f64();
     let lines = room.lines.iter();
     let namespaces: Vec<i32> = lines.clone().map(|line| line.namespace_id).collect();
     let names: Vec<&str> = lines.clone().map(|it| it.subscription.as_str()).collect();

@@ -64,7 +64,7 @@ pub struct AuditFilter {
 }
 
 impl AuditRecord {
-    /// As it is sealed, with its digest; none before that, or if its digest is none.
+    /// As it is sealed, with its digest. None before it is sealed, or if its digest is not hexadecimal.
     #[must_use]
     pub fn sealed(&self) -> Option<(SealedAct<'_>, Vec<u8>)> {
         let act = SealedAct {
@@ -100,7 +100,7 @@ pub struct RemovedStretch {
 }
 
 impl RemovedStretch {
-    /// What the chain follows; none if a digest is none.
+    /// What the chain follows. None if a digest is not 32 bytes in hexadecimal.
     #[must_use]
     pub fn acts(&self) -> Option<RemovedActs> {
         Some(RemovedActs {
@@ -112,7 +112,9 @@ impl RemovedStretch {
     }
 }
 
-fn read_digest(text: &str) -> Option<[u8; 32]> {
+/// A digest in hexadecimal.
+#[must_use]
+pub fn read_digest(text: &str) -> Option<[u8; 32]> {
     hex::decode(text).ok()?.try_into().ok()
 }
 

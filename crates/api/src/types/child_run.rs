@@ -81,7 +81,7 @@ pub struct ChildRun {
     /// The state of that run, once it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_state: Option<RunStatus>,
-    /// Its result.
+    /// Its result. Left out where the run is archived: the item itself has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
     /// What was wrong.

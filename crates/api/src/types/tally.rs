@@ -15,8 +15,9 @@ pub struct TallyFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::FlowName>)]
     pub flow: Option<FlowName>,
-    /// Of how long a time, up to now: a day by default, ninety at most. A time of more than two hours begins
-    /// with a whole hour, and one of more than seven days with a whole day of UTC.
+    /// Of how long a time, up to now: a day by default, a minute at least and ninety days at most. A time of more than
+    /// two hours begins with a whole hour, and one of more than seven days with a whole day of UTC; with `steps`,
+    /// every time begins with a whole hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Span>)]
     pub last: Option<Span>,
@@ -50,7 +51,7 @@ pub struct TallyCount {
     pub count: i64,
 }
 
-/// Of what to sum the counts one stretch of time after the other.
+/// Of what to sum the counts one interval after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SeriesFilter {
@@ -58,30 +59,30 @@ pub struct SeriesFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::FlowName>)]
     pub flow: Option<FlowName>,
-    /// Of how long a time, up to now: a day by default, ninety at most.
+    /// Of how long a time, up to now: a day by default, a minute at least and ninety days at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Span>)]
     pub last: Option<Span>,
 }
 
-/// How much of what happened, one stretch of time after the other. The figures are approximate, as those of
+/// How much of what happened, one interval after the other. The figures are approximate, as those of
 /// the tallies are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TallySeries {
-    /// When the first stretch began. The last one is not over.
+    /// When the first interval began. The last one is not over.
     pub since: Timestamp,
-    /// How long each is: a minute of up to two hours, an hour of up to two days, three hours of up to seven
-    /// days, and else a day. Days and hours are those of UTC.
+    /// How long each is: a minute for a time of up to two hours, an hour for up to two days, three hours for up to
+    /// seven days, and a day for more. Days and hours are those of UTC.
     #[schema(value_type = schema::Span)]
     pub every: Span,
-    /// By stretch and by what happened, the earliest first. What did not happen is left out.
+    /// By interval and by what happened, the earliest first. What did not happen is left out.
     pub items: Vec<TallyPoint>,
 }
 
-/// How much of one thing happened in one stretch of time.
+/// How much of one thing happened in one interval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TallyPoint {
-    /// When the stretch began.
+    /// When the interval began.
     pub at: Timestamp,
     /// What happened, by the words of the tallies.
     pub what: String,

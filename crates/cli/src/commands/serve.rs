@@ -256,6 +256,13 @@ fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result
     options.archive_keep = read(ctx, Key::ArchiveKeep, keep)?;
     let audit = read(ctx, Key::AuditKeep, arguments.audit_keep.as_deref())?;
     options.audit_keep = audit.map(|AuditKeep(keep)| keep);
+    let history = options.history;
+    if let Some(keep) = options.audit_keep.filter(|keep| *keep < history) {
+        let text = format!("serve.audit_keep is {keep}, and serve.history is {history}");
+        return Err(Problem::usage(text).hint(
+            "keep acts for as long as runs at least: a run is shown with what people did to it",
+        ));
+    }
     let folder = arguments.state_dir.as_deref();
     options.state_dir = read(ctx, Key::StateDir, folder)?;
     Ok(())

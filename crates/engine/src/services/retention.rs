@@ -5,10 +5,11 @@ mod history;
 mod policy;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use semel_store::audit::removal;
+use semel_model::Span;
+use semel_store::audit::removal::{self, Removal};
 use semel_store::{
     ReadError, alerts, duplicates, llm_answers, reconcile_passes, refused_deliveries, retention,
     schedules, tallies, webhook_deliveries,
@@ -19,6 +20,12 @@ use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use history::HistoryWalk;
 
+/// How often the audit record is looked at: what is past its time changes once a day.
+const AUDIT_EVERY: Duration = Duration::from_secs(3_600);
+
+/// The most batches of acts of one pass: the other tasks have their turn.
+const AUDIT_BATCHES_MAX: u32 = 50;
+
 /// Deletes keys, runs, ticks, deliveries and answers that are past their time.
 pub(super) struct Retention {
     runtime: Arc<Runtime>,
@@ -26,6 +33,8 @@ pub(super) struct Retention {
     /// The pause between two full batches, so that deleting never crowds out accepting.
     batch_pause: Duration,
     walk: HistoryWalk,
+    /// When the audit record is looked at next; at once without it.
+    audit_at: Option<Instant>,
 }
 
 impl Retention {
@@ -35,6 +44,7 @@ impl Retention {
             pace: Pace::from_start(Duration::from_secs(30)),
             batch_pause: Duration::from_millis(100),
             walk: HistoryWalk::default(),
+            audit_at: None,
         }
     }
 
@@ -49,24 +59,33 @@ impl Retention {
         Ok(())
     }
 
-    /// Removes acts of the audit record where the operator said how long they are kept.
-    async fn remove_audit(&self) -> Result<(), PassError> {
-        let Some(keep) = self.runtime.options.audit_keep else {
-            return Ok(());
-        };
-        let (cell, mut after) = (&self.runtime.cell, i32::MIN);
+    /// Removes acts of the audit record where the operator said how long they are kept. Says whether to go on soon.
+    async fn remove_audit(&self, keep: Span) -> Result<bool, PassError> {
+        let (cell, mut after, mut batches) = (&self.runtime.cell, i32::MIN, 0);
         while let Some(namespace_id) = removal::find_chain(cell.every(), after).await? {
             after = namespace_id;
             loop {
-                let removed = removal::remove_old(cell.every(), namespace_id, keep).await?;
-                self.metrics().audit_removed.add(removed);
-                if removed == 0 {
-                    break;
+                match removal::remove_old(cell.every(), namespace_id, keep).await? {
+                    Removal::Nothing => break,
+                    Removal::Removed(count) => self.metrics().audit_removed.add(count),
+                    Removal::Broken(why) => {
+                        self.metrics().service_failures.add_one(Self::NAME);
+                        tracing::error!(
+                            %why,
+                            namespace_id,
+                            "the audit record was changed, so nothing of it is removed: see `semel audit verify`"
+                        );
+                        break;
+                    }
+                }
+                batches += 1;
+                if batches == AUDIT_BATCHES_MAX {
+                    return Ok(true);
                 }
                 tokio::time::sleep(self.batch_pause).await;
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     async fn delete_keys(&self) -> Result<(), PassError> {
@@ -106,7 +125,20 @@ impl Service for Retention {
         let passes = this.delete_all(|| reconcile_passes::forget(cell.every(), history));
         let refused = this.delete_all(|| refused_deliveries::forget(cell.every(), history));
         let repeats = this.delete_all(|| duplicates::forget(cell.every(), history));
-        let audit = this.remove_audit();
+        let audit_keep = self.runtime.options.audit_keep;
+        let is_due = |at: Instant| at <= Instant::now();
+        let audit_keep = audit_keep.filter(|_| self.audit_at.is_none_or(is_due));
+        let mut audit_at = self.audit_at;
+        let audit = async {
+            if let Some(keep) = audit_keep {
+                // What fails is tried again in an hour as well.
+                audit_at = Some(Instant::now() + AUDIT_EVERY);
+                if this.remove_audit(keep).await? {
+                    audit_at = None;
+                }
+            }
+            Ok(())
+        };
         let tallies = this.delete_all(|| tallies::forget(cell.home()));
         let mut is_behind = false;
         let runs = async {
@@ -143,7 +175,7 @@ impl Service for Retention {
                 failed.push(error);
             }
         }
-        self.walk = walk;
+        (self.walk, self.audit_at) = (walk, audit_at);
         match failed.pop() {
             // The database has trouble: the service rests.
             Some(error) if failed.len() + 1 == all => Err(error),

@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 struct Written<'a> {
     #[serde(flatten)]
     detail: &'a RunDetail,
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_empty")]
     items: &'a [ChildRun],
 }
 
-fn is_none(items: &&[ChildRun]) -> bool {
+fn is_empty(items: &&[ChildRun]) -> bool {
     items.is_empty()
 }
 
-/// A run and its items, as JSON. Results of items are left out: the row of each has its own.
+/// A run and its items, as JSON. The caller leaves out the results of items: the row of each has its own.
 pub(crate) fn write(detail: &RunDetail, items: &[ChildRun]) -> serde_json::Result<String> {
     serde_json::to_string(&Written { detail, items })
 }

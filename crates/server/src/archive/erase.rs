@@ -146,7 +146,7 @@ fn erase(detail: &mut RunDetail, at: Timestamp) {
     }
     let payloads = detail.waits.iter_mut().filter_map(|it| it.payload.as_mut());
     payloads.for_each(erase_value);
-    // The audit record has them, and shows them.
+    // What people said goes with it; the audit record tells the rest for as long as it is kept.
     detail.acts.clear();
     for line in &mut detail.journal {
         line.events.clear();

@@ -25,14 +25,6 @@ fn filter(visit: &Visit) -> Vec<(&'static str, &str)> {
     named.map(|name| (*name, visit.parameter(name))).collect()
 }
 
-/// The same as the API takes it: times may be a day, or how long ago something was.
-fn spelled(visit: &Visit, filter: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
-    let filter = filter.iter();
-    filter
-        .map(|(name, value)| (*name, runs::spelled(name, value, visit.now)))
-        .collect()
-}
-
 /// The command for what was asked for.
 fn command(verb: &str, asked: &[(&str, &str)]) -> String {
     let mut command = format!("semel audit {verb}");
@@ -52,7 +44,7 @@ fn refuse(shell: Shell, missing: &str) -> Answered {
 /// `GET /console/{namespace}/audit`.
 pub(super) async fn page(visit: Visit) -> Answered {
     let filter = filter(&visit);
-    let spelled = spelled(&visit, &filter);
+    let spelled = runs::spell(&visit, &filter);
     let mut asked: Vec<(&str, &str)> = spelled
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
@@ -143,15 +135,15 @@ fn form(visit: &Visit, filter: &[(&str, &str)]) -> Markup {
         ),
         forms::line(
             "since",
-            "At this time or later",
+            "Since",
             value("since"),
-            "A time, a day, or how long ago: 24h.",
+            "A time, a day (UTC), or how long ago: 24h.",
         ),
         forms::line(
             "until",
-            "Before this time",
+            "Until",
             value("until"),
-            "A time, a day, or how long ago.",
+            "A time, a day (UTC), or how long ago.",
         ),
     ];
     let to = (visit.page("/audit"), Right::Audit);

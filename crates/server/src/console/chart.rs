@@ -20,7 +20,7 @@ const STEP: usize = 10;
 const BAR: usize = 8;
 
 /// The most bars of a chart.
-const STRETCHES_MAX: i64 = 200;
+const INTERVALS_MAX: i64 = 200;
 
 /// What one colour of a chart stands for.
 #[derive(Clone, Copy, Debug)]
@@ -46,16 +46,16 @@ pub(super) struct Chart {
     pub(super) series: &'static [Series],
 }
 
-/// The counts of a time, one stretch of it after the other.
-pub(super) struct Stretches<'a> {
+/// The counts of a time, one interval of it after the other.
+pub(super) struct Intervals<'a> {
     counts: HashMap<(Timestamp, &'a str), u64>,
     starts: Vec<Timestamp>,
-    words: StretchWords,
+    words: IntervalWords,
     zone: TimeZone,
 }
 
-/// What stretches of one length are called.
-struct StretchWords {
+/// What intervals of one length are called.
+struct IntervalWords {
     /// "hour".
     one: String,
     /// "hours".
@@ -68,7 +68,7 @@ struct StretchWords {
     is_day: bool,
 }
 
-impl StretchWords {
+impl IntervalWords {
     fn of(every: Span) -> Self {
         let plain = |one: &str, article: &str, format| Self {
             one: one.to_owned(),
@@ -82,8 +82,8 @@ impl StretchWords {
             3_600 => plain("hour", "an", "%H:%M"),
             86_400 => plain("day", "a", "%d %b"),
             _ => Self {
-                one: format!("stretch of {every}"),
-                more: format!("stretches of {every}"),
+                one: format!("interval of {every}"),
+                more: format!("intervals of {every}"),
                 length: every.to_string(),
                 format: "%a %H:%M",
                 is_day: false,
@@ -92,21 +92,21 @@ impl StretchWords {
     }
 }
 
-impl<'a> Stretches<'a> {
-    /// Every stretch from the first that is counted up to now.
+impl<'a> Intervals<'a> {
+    /// Every interval from the first that is counted up to now.
     pub(super) fn new(found: &'a TallySeries, now: Timestamp, zone: &TimeZone) -> Self {
         let first = found.since.as_second();
         let every = i64::try_from(found.every.as_millis() / 1_000).unwrap_or(i64::MAX);
         let every = every.max(1);
         let count = (now.as_second() - first).max(0) / every + 1;
         // The API gives no more; a clock that was moved must not make a page without end.
-        let starts = (0..count.min(STRETCHES_MAX)).filter_map(|number| {
+        let starts = (0..count.min(INTERVALS_MAX)).filter_map(|number| {
             let at = first.checked_add(number.checked_mul(every)?)?;
             Timestamp::from_second(at).ok()
         });
         let items = found.items.iter();
         let counts = items.map(|it| ((it.at, it.what.as_str()), it.count.max(0).unsigned_abs()));
-        let words = StretchWords::of(found.every);
+        let words = IntervalWords::of(found.every);
         let zone = if words.is_day { &TimeZone::UTC } else { zone };
         Self {
             counts: counts.collect(),
@@ -144,7 +144,7 @@ impl<'a> Stretches<'a> {
 }
 
 /// Draws a chart, with its legend.
-pub(super) fn draw(chart: &Chart, times: &Stretches<'_>) -> Markup {
+pub(super) fn draw(chart: &Chart, times: &Intervals<'_>) -> Markup {
     let of_one = |at: &Timestamp| -> u64 {
         let series = chart.series.iter();
         series.map(|it| times.count(*at, it.what)).sum()
@@ -202,7 +202,7 @@ fn scaled(count: u64, most: u64) -> u64 {
 }
 
 /// What the colours stand for, with how much of each there was.
-fn legend(chart: &Chart, times: &Stretches<'_>) -> String {
+fn legend(chart: &Chart, times: &Intervals<'_>) -> String {
     let mut markup = "<ul class=\"legend\">".to_owned();
     for series in chart.series {
         let _ = write!(
@@ -219,13 +219,13 @@ fn legend(chart: &Chart, times: &Stretches<'_>) -> String {
 }
 
 /// What the picture shows, for who does not see it.
-fn told(chart: &Chart, times: &Stretches<'_>, most: u64) -> String {
+fn told(chart: &Chart, times: &Intervals<'_>, most: u64) -> String {
     let sums: Vec<String> = chart
         .series
         .iter()
         .map(|it| format!("{} {}", times.sum(it.what), it.name))
         .collect();
-    let StretchWords {
+    let IntervalWords {
         one, more, length, ..
     } = &times.words;
     let count = words::count(times.starts.len(), one, more);
@@ -235,8 +235,8 @@ fn told(chart: &Chart, times: &Stretches<'_>, most: u64) -> String {
     ))
 }
 
-/// Everything that charts show, as a table, the latest stretch first.
-pub(super) fn as_table(caption: &str, charts: &[Chart], times: &Stretches<'_>) -> Markup {
+/// Everything that charts show, as a table, the latest interval first.
+pub(super) fn as_table(caption: &str, charts: &[Chart], times: &Intervals<'_>) -> Markup {
     let series: Vec<&Series> = charts.iter().flat_map(|it| it.series).collect();
     let columns: Vec<&'static str> = ["From"]
         .into_iter()
@@ -303,7 +303,7 @@ mod tests {
         let counts = [(0, "succeeded", 30), (0, "failed", 10), (2, "failed", 1)];
         let found = found("1h", &counts);
         let now = Timestamp::from_second(2 * HOUR_SECS + 60).unwrap();
-        let times = Stretches::new(&found, now, &TimeZone::UTC);
+        let times = Intervals::new(&found, now, &TimeZone::UTC);
 
         let drawn = draw(&CHART, &times).to_string();
         let table = as_table("By the hour", &[CHART], &times).to_string();
@@ -328,13 +328,13 @@ mod tests {
         for (every, says) in [
             ("1h", "19:00: 7 failed</title>"),
             ("3h", "Wed 19:00: 7 failed</title>"),
-            ("3h", "Bars for 9 stretches of 3h: "),
+            ("3h", "Bars for 9 intervals of 3h: "),
             ("3h", "7 in 3h at most."),
             ("1d", "01 Jan: 7 failed</title>"),
             ("1d", "Bars for 2 days: "),
         ] {
             let found = found(every, &[(0, "failed", 7)]);
-            let drawn = draw(&CHART, &Stretches::new(&found, now, &zone)).to_string();
+            let drawn = draw(&CHART, &Intervals::new(&found, now, &zone)).to_string();
             assert!(drawn.contains(says), "{every}, {says}: {drawn}");
         }
     }
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn a_day_without_runs_is_a_chart_without_bars() {
         let found = found("1h", &[]);
-        let times = Stretches::new(&found, Timestamp::UNIX_EPOCH, &TimeZone::UTC);
+        let times = Intervals::new(&found, Timestamp::UNIX_EPOCH, &TimeZone::UTC);
 
         let drawn = draw(&CHART, &times).to_string();
 

@@ -30,7 +30,7 @@ const NARROWED: [&str; 5] = ["flow", "step", "since", "until", "external_id"];
 pub(super) async fn page(visit: Visit) -> Answered {
     let state = visit.parameter("state");
     let typed = NARROWED.map(|name| (name, visit.parameter(name)));
-    let spelled = typed.map(|(name, value)| (name, runs::spelled(name, value, visit.now)));
+    let spelled = runs::spell(&visit, &typed);
     let mut asked = vec![("state", state)];
     asked.extend(spelled.iter().map(|(name, value)| (*name, value.as_str())));
     asked.extend([("limit", PAGE), ("cursor", visit.parameter("cursor"))]);
@@ -92,8 +92,8 @@ fn narrow(visit: &Visit, typed: &[(&'static str, &str)]) -> Markup {
     let labels = [
         ("Flow", "Such as orders."),
         ("Step", "The path of a step, such as charge."),
-        ("Since", "A time, a day, or how long ago: 24h."),
-        ("Until", "A time, a day, or how long ago."),
+        ("Since", "A time, a day (UTC), or how long ago: 24h."),
+        ("Until", "A time, a day (UTC), or how long ago."),
         ("External id", "What the destination calls it; alone."),
     ];
     let fields = typed.iter().zip(labels);
@@ -253,7 +253,7 @@ pub(super) fn facts(visit: &Visit, effect: &Effect) -> Markup {
                 .unwrap_or_default(),
         ),
         (
-            "Received by",
+            "Receivers",
             match effect.kind == EMIT {
                 true => receivers(visit, effect),
                 false => Markup::default(),
@@ -274,7 +274,7 @@ pub(super) fn facts(visit: &Visit, effect: &Effect) -> Markup {
 /// Leads to who received an event, which is the effect of a step that emits.
 pub(super) fn receivers(visit: &Visit, event: &Effect) -> Markup {
     let page = visit.page(&format!("/events/{}", event.id));
-    Markup::fixed("flows and webhooks").link(&page)
+    Markup::fixed("see who received it").link(&page)
 }
 
 /// From when on a doubt may be settled as *did not happen*, and why not before.

@@ -95,7 +95,7 @@ pub(super) fn of_run(visit: &Visit, effects: &[Effect]) -> Markup {
         return Markup::default();
     }
     let rows: Vec<Vec<Markup>> = emitted.iter().take(EVENTS_MAX).map(row).collect();
-    let columns = ["Step", "State", "Emitted", "Received by"];
+    let columns = ["Step", "State", "Emitted", "Receivers"];
     let more = (emitted.len() > EVENTS_MAX).then(|| {
         let more = "There are more: the effects of this run have all of them.";
         Markup::fixed(more).within("p", "help")

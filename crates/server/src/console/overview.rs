@@ -252,22 +252,28 @@ fn doubts(visit: &Visit, waiting: &[WaitingCount]) -> Light {
 
 fn refused(visit: &Visit, health: &NamespaceHealth) -> Light {
     let count = or_more(health.refused, health.has_more_refused);
-    Light {
-        what: "Refused deliveries",
-        ..of_a_day(visit, (count, health.refused_at), "/refusals")
-    }
+    let what = "Refused deliveries";
+    of_a_day(visit, what, (count, health.refused_at), "/refusals")
 }
 
 fn undelivered(visit: &Visit, health: &NamespaceHealth) -> Light {
     let count = or_more(health.undelivered, health.has_more_undelivered);
-    Light {
-        what: "Events not delivered",
-        ..of_a_day(visit, (count, health.undelivered_at), "/subscriptions")
-    }
+    let what = "Failed deliveries of events";
+    of_a_day(
+        visit,
+        what,
+        (count, health.undelivered_at),
+        "/subscriptions",
+    )
 }
 
 /// What should not happen, as far as it did in the last 24 hours.
-fn of_a_day(visit: &Visit, (count, latest): (String, Option<Timestamp>), page: &str) -> Light {
+fn of_a_day(
+    visit: &Visit,
+    what: &'static str,
+    (count, latest): (String, Option<Timestamp>),
+    page: &str,
+) -> Light {
     let (state_markup, more) = match latest {
         Some(at) => {
             let state = other_state("doubt", "▲", &format!("{count} in 24 h"));
@@ -280,7 +286,7 @@ fn of_a_day(visit: &Visit, (count, latest): (String, Option<Timestamp>), page: &
         ),
     };
     Light {
-        what: "",
+        what,
         state_markup,
         more_markup: more.link(&visit.page(page)),
     }

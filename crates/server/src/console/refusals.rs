@@ -18,10 +18,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
         .iter()
         .map(|name| (*name, visit.parameter(name)))
         .collect();
-    let spelled: Vec<(&str, String)> = filter
-        .iter()
-        .map(|(name, value)| (*name, runs::spelled(name, value, visit.now)))
-        .collect();
+    let spelled = runs::spell(&visit, &filter);
     let mut asked: Vec<(&str, &str)> = spelled
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
@@ -80,8 +77,8 @@ fn narrow(visit: &Visit, filter: &[(&'static str, &str)]) -> Markup {
     let labels = [
         ("Flow", "Such as orders."),
         ("Error", "Its code, such as key-invalid."),
-        ("Since", "A time, a day, or how long ago: 24h."),
-        ("Until", "A time, a day, or how long ago."),
+        ("Since", "A time, a day (UTC), or how long ago: 24h."),
+        ("Until", "A time, a day (UTC), or how long ago."),
     ];
     let fields = filter.iter().zip(labels);
     let fields = fields.map(|((name, value), (label, help))| {

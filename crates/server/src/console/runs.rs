@@ -24,7 +24,7 @@ const PRESETS: &[(&str, &str)] = &[
     ("In doubt", "state:in_doubt"),
     ("Need review", "state:needs_review"),
     ("Failed", "state:failed"),
-    ("Failed in 24 h", "state:failed since:24h"),
+    ("Failed, started in 24 h", "state:failed since:24h"),
 ];
 
 /// What was typed into the search box.
@@ -67,12 +67,20 @@ fn read(text: &str, now: Timestamp) -> Search {
 }
 
 /// A value as the API takes it. What it does not take is passed on as it is, and answered with what to do.
-pub(super) fn spelled(name: &str, value: &str, now: Timestamp) -> String {
+fn spelled(name: &str, value: &str, now: Timestamp) -> String {
     match name {
         "release" => value.strip_prefix('r').unwrap_or(value).to_owned(),
         "since" | "until" => time(value, now).map_or_else(|| value.to_owned(), |at| at.to_string()),
         _ => value.to_owned(),
     }
+}
+
+/// What a page is filtered by, as the API takes it.
+pub(super) fn spell(visit: &Visit, filter: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
+    let filter = filter.iter();
+    filter
+        .map(|(name, value)| (*name, spelled(name, value, visit.now)))
+        .collect()
 }
 
 /// A time: whole, a day in UTC, or how long ago.

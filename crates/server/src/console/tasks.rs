@@ -15,7 +15,7 @@ use super::{empty, words};
 use crate::answer::Answered;
 
 /// How many tasks a page looks at.
-const LOOKED_AT: usize = 200;
+const LOOKED_AT: usize = 100;
 
 /// What is known of a queue.
 #[derive(Default)]

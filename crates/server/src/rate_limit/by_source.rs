@@ -2,7 +2,8 @@
 //!
 //! Who has more addresses than the table has places must neither fill the memory nor escape the limit.
 //! So an address that finds no place is counted together with all others that find none, and addresses
-//! that have a place keep their own count.
+//! that have a place keep their own count. The limiter that counts the deliveries of a hook (`governor`) keeps every key that
+//! it saw, which is for keys that we know.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -77,7 +78,7 @@ impl Table {
     }
 }
 
-/// What may still be asked: from when on all of it may be again, and nothing if that is so already.
+/// What may still be asked, by when the whole burst is available again; none if it is now.
 #[derive(Clone, Copy, Default)]
 struct Credit {
     whole_at: Option<Instant>,

@@ -105,7 +105,7 @@ pub(super) fn routes() -> Routes {
         .get("/tallies/series", Read, tallies::series)
         .op(
             "sum_series",
-            "Sum how much of what happened, one stretch of time after the other. The figures are approximate.",
+            "Sum how much of what happened, one interval after the other. The figures are approximate.",
         )
         .query::<SeriesFilter>()
         .ok::<TallySeries>()

@@ -1,7 +1,7 @@
 //! Runs that were deleted from the database and are in the archive.
 
 use semel_api::Code;
-use semel_api::types::{ChildRun, RunDetail};
+use semel_api::types::{Act, ChildRun, RunDetail};
 use semel_engine::ArchiveError;
 use semel_model::{RunId, Span};
 use semel_store::archives::{self, ArchiveFile, FoundRun};
@@ -13,6 +13,7 @@ use crate::archive::detail::read_items;
 use crate::auth::Caller;
 use crate::effects as effect_routes;
 use crate::error::{ApiError, chain};
+use crate::heavy;
 use crate::query::PAGE_MAX;
 
 /// How soon to retry for a run in an archive that does not answer, in seconds.
@@ -21,22 +22,24 @@ const REST_SECS: u64 = 10;
 /// How often a file may be written anew while it is read.
 const REPLACED_MAX: u32 = 3;
 
-/// A run of the caller's namespace that is archived, as it was when it was. What operators did is told by the audit
-/// record, which keeps it.
+/// A run of the caller's namespace that is archived, as it was when it was. What operators did is told by its file and by the
+/// audit record: the one does not know what came later, and the other may be kept for a shorter time.
 pub(super) async fn find(
     app: &App,
     caller: &Caller,
     run: RunId,
 ) -> Result<Option<RunDetail>, ApiError> {
     let namespace_id = caller.namespace_id;
-    let read = |text: &str| serde_json::from_str(text).map(|it: RunDetail| (it.run.id, it));
+    let read: Parse<RunDetail> =
+        |text| serde_json::from_str(text).map(|it: RunDetail| (it.run.id, it));
     let Some((mut detail, file)) = find_as(app, namespace_id, run, read).await? else {
         return Ok(None);
     };
     detail.run.archived_at = Some(file.written_at);
     let acts = audit::list_of_run(app.cell().of(run), namespace_id, run, PAGE_MAX);
     let acts = acts.await?.into_iter().map(effect_routes::view_act);
-    detail.acts = acts.collect();
+    let later: Vec<Act> = acts.filter(|act| !detail.acts.contains(act)).collect();
+    detail.acts.extend(later);
     Ok(Some(detail))
 }
 
@@ -46,17 +49,17 @@ pub(crate) async fn find_items(
     namespace_id: i32,
     run: RunId,
 ) -> Result<Option<Vec<ChildRun>>, ApiError> {
-    let read = |text: &str| read_items(text).map(|it| (it.id, it.items));
+    let read: Parse<Vec<ChildRun>> = |text| read_items(text).map(|it| (it.id, it.items));
     let found = find_as(app, namespace_id, run, read).await?;
     Ok(found.map(|(items, _)| items))
 }
 
 /// What the archive says of a run, as it is read, with the file that says it.
-async fn find_as<T>(
+async fn find_as<T: Send + 'static>(
     app: &App,
     namespace_id: i32,
     run: RunId,
-    parse: impl Fn(&str) -> serde_json::Result<(RunId, T)>,
+    parse: Parse<T>,
 ) -> Result<Option<(T, ArchiveFile)>, ApiError> {
     let mut error = None;
     for _ in 0..REPLACED_MAX {
@@ -64,7 +67,7 @@ async fn find_as<T>(
         let Some(found) = found else {
             return Ok(None);
         };
-        match read(app, &found, run, &parse).await {
+        match read(app, &found, run, parse).await? {
             Ok(said) => return Ok(Some((said, found.file))),
             // It may have been written anew between the look-up and the reading.
             Err(ArchiveError::Missing { object }) => error = Some(ArchiveError::Missing { object }),
@@ -77,28 +80,47 @@ async fn find_as<T>(
     ))
 }
 
-async fn read<T>(
+/// Reads a run's row, or a part of it.
+type Parse<T> = fn(&str) -> serde_json::Result<(RunId, T)>;
+
+async fn read<T: Send + 'static>(
     app: &App,
     found: &FoundRun,
     run: RunId,
-    parse: impl Fn(&str) -> serde_json::Result<(RunId, T)>,
-) -> Result<T, ArchiveError> {
-    let file = &found.file;
-    let broken = |why: &str| ArchiveError::Broken {
-        object: file.object.clone(),
-        why: why.to_owned(),
+    parse: Parse<T>,
+) -> Result<Result<T, ArchiveError>, ApiError> {
+    let Some(archive) = app.engine.options().archive.as_ref() else {
+        return Ok(Err(ArchiveError::Off));
     };
-    let archive = app.engine.options().archive.as_ref();
-    let archive = archive.ok_or(ArchiveError::Off)?;
-    let text = archive.find(file, run).await?;
-    let text = text.ok_or_else(|| broken("it does not have the run"))?;
-    if Sha256::digest(&text).as_slice() != found.sha256.as_slice() {
-        return Err(broken("it does not say of the run what was written"));
+    let text = match archive.find(&found.file, run).await {
+        Ok(text) => text,
+        Err(error) => return Ok(Err(error)),
+    };
+    let (object, sha256) = (found.file.object.clone(), found.sha256.clone());
+    // A run of many items is many megabytes.
+    heavy::compute(move || {
+        check(text, &sha256, run, parse).map_err(|why| ArchiveError::Broken {
+            object,
+            why: why.to_owned(),
+        })
+    })
+    .await
+}
+
+fn check<T>(
+    text: Option<String>,
+    sha256: &[u8],
+    run: RunId,
+    parse: Parse<T>,
+) -> Result<T, &'static str> {
+    let text = text.ok_or("it does not have the run")?;
+    if Sha256::digest(&text).as_slice() != sha256 {
+        return Err("it does not say of the run what was written");
     }
-    let (id, said) = parse(&text).map_err(|_| broken("the run was written by another version"))?;
+    let (id, said) = parse(&text).map_err(|_| "the run was written by another version")?;
     match id == run {
         true => Ok(said),
-        false => Err(broken("it has another run in this one's place")),
+        false => Err("it has another run in this one's place"),
     }
 }
 

@@ -190,11 +190,10 @@ async fn render(
 
 /// The items and branches of a run, in order. The row of each says what its result is.
 async fn list_items(cell: &Cell, run: RunId) -> Result<Vec<ChildRun>, ArchiveError> {
-    let mut items: Vec<ChildRun> = Vec::new();
+    let (mut items, mut last) = (Vec::new(), None::<(String, i32)>);
     loop {
-        let last = items.last();
         let filter = ChildRunFilter {
-            after: last.map(|item| (item.step.as_str(), item.index)),
+            after: last.as_ref().map(|(step, index)| (step.as_str(), *index)),
             ..ChildRunFilter::default()
         };
         let found = child_runs::list(cell.of(run), run, filter, ITEMS_AT_ONCE).await?;
@@ -206,6 +205,8 @@ async fn list_items(cell: &Cell, run: RunId) -> Result<Vec<ChildRun>, ArchiveErr
         if (count as i64) < ITEMS_AT_ONCE {
             return Ok(items);
         }
+        // Of what was found, not of what can be shown: a page of states that this build does not know ends too.
+        last = found.last().map(|item| (item.step.clone(), item.index));
     }
 }
 

@@ -1,12 +1,12 @@
 //! The audit record: listed by who and what, and sealed in a chain that shows every change.
 
+mod removal;
+
 use anyhow::{Context, Result};
 use semel_api::types::{AuditFilter, AuditRecord, ChainFilter};
-use semel_engine::Engine;
-use semel_model::Span;
 use semel_model::audit_chain::ChainEnd;
-use semel_store::audit::{self, AuditEntry, chain, removal};
-use semel_store::{Cell, CellOptions, namespaces};
+use semel_store::audit::{self, AuditEntry, chain};
+use semel_store::namespaces;
 
 use crate::world::{World, soon};
 
@@ -208,140 +208,5 @@ async fn a_change_behind_the_database_s_back_breaks_the_chain() -> Result<()> {
     assert!(changed.is_err(), "the chain is append-only too");
     assert!(follow(&before).is_some());
     assert_eq!(follow(&after), None);
-    Ok(())
-}
-
-/// Moves the database's clock, and the end of the test's own token with it.
-async fn later(world: &World, days: u32) -> Result<()> {
-    let owner = world.database.connect().await?;
-    let ahead = format!(
-        "UPDATE tokens SET expires_at = expires_at + interval '{days} days';
-         UPDATE clock SET time_offset = time_offset + interval '{days} days'"
-    );
-    owner.batch_execute(&ahead).await?;
-    Ok(())
-}
-
-async fn remove(world: &World, namespace: &str, days: u64) -> Result<u64> {
-    let cell = world.engine.cell();
-    let namespace_id = namespaces::ensure(cell.home(), &namespace.parse()?).await?;
-    let keep = Span::from_secs(days * 86_400);
-    Ok(removal::remove_old(cell.every(), namespace_id, keep).await?)
-}
-
-#[tokio::test]
-async fn acts_past_their_time_are_removed_and_their_seal_keeps_the_chain_whole() -> Result<()> {
-    let world = World::start().await?;
-    for actor in ["token:ada", "token:ben"] {
-        act(&world, "main", actor, "key.drop").await?;
-        act(&world, "elsewhere", actor, "key.drop").await?;
-    }
-    seal(&world).await?;
-    later(&world, 40).await?;
-    for actor in ["token:cid", "token:dan"] {
-        act(&world, "main", actor, "key.drop").await?;
-    }
-    seal(&world).await?;
-    let all = ChainFilter::default();
-    let whole = world.client.read_audit_chain(&all).await?.items;
-    let end = follow(&whole).context("it holds before")?;
-
-    let too_early = remove(&world, "main", 60).await?;
-    let removed = remove(&world, "main", 30).await?;
-    let again = remove(&world, "main", 30).await?;
-    later(&world, 40).await?;
-    act(&world, "main", "token:eve", "key.drop").await?;
-    seal(&world).await?;
-    let second = remove(&world, "main", 30).await?;
-    let last = remove(&world, "elsewhere", 30).await?;
-
-    let stretches = world.client.list_removed_audit(&all).await?.items;
-    let left = world.client.read_audit_chain(&all).await?.items;
-    let mut passed = ChainEnd::START;
-    for stretch in &stretches {
-        passed.pass(&stretch.acts().context("digests")?)?;
-    }
-    assert_eq!((too_early, again, last), (0, 0, 1));
-    assert_eq!(removed + second, whole.len() as u64);
-    assert_eq!(stretches.len(), 2);
-    assert_eq!(passed.position, whole.len() as i64);
-    assert_eq!(passed.digest, end, "the seal is the one that was there");
-    assert_eq!(left.len(), 1, "the last act of a chain stays");
-    assert!(follow_from(passed, &left).is_some());
-    assert_eq!(follow(&left), None, "without the seals nothing is verified");
-    Ok(())
-}
-
-/// In namespaces that nobody set otherwise, too.
-#[tokio::test]
-async fn a_server_that_was_told_how_long_removes_what_is_older() -> Result<()> {
-    let world = World::start().await?;
-    for namespace in ["main", "elsewhere"] {
-        act(&world, namespace, "token:ada", "key.drop").await?;
-        act(&world, namespace, "token:ben", "key.drop").await?;
-    }
-    seal(&world).await?;
-    later(&world, 40).await?;
-
-    let cell = Cell::connect(&world.database.url(), CellOptions::default()).await?;
-    let mut options = world.engine.options().clone();
-    options.audit_keep = Some(Span::from_secs(30 * 86_400));
-    world.engine.suspend();
-    let engine = Engine::start(cell, options).await?;
-    let owner = world.database.connect().await?;
-    let stretches = "SELECT count(DISTINCT namespace_id) FROM audit_removed";
-    soon(async || {
-        let found: i64 = owner.query_one(stretches, &[]).await?.get(0);
-        Ok((found == 2).then_some(()))
-    })
-    .await?;
-
-    assert!(engine.metrics().audit_removed.get() >= 2);
-    engine.shutdown().await;
-    Ok(())
-}
-
-#[tokio::test]
-async fn no_act_goes_without_its_seal_nor_before_its_time() -> Result<()> {
-    let world = World::start().await?;
-    for actor in ["token:ada", "token:ben", "token:cid"] {
-        act(&world, "main", actor, "key.drop").await?;
-    }
-    seal(&world).await?;
-    let owner = world.database.connect().await?;
-    let forged = "INSERT INTO audit_removed
-                      (namespace_id, first_position, last_position, digest_before, digest, latest_at)
-                  SELECT c.namespace_id, 1, 1, decode(repeat('00', 32), 'hex'), c.digest, moment()
-                    FROM audit_chain c JOIN namespaces n ON n.id = c.namespace_id
-                   WHERE n.name = 'main' AND c.position = 1";
-    let attempts = [
-        "DELETE FROM audit",
-        "DELETE FROM audit_chain",
-        "TRUNCATE audit",
-        "TRUNCATE audit_chain, audit",
-        "UPDATE audit SET actor = actor",
-        "DELETE FROM audit_removed",
-        "UPDATE audit_removed SET last_position = 99",
-    ];
-
-    for attempt in attempts {
-        assert!(owner.execute(attempt, &[]).await.is_err(), "{attempt}");
-    }
-    owner.execute(forged, &[]).await?;
-    let young = "DELETE FROM audit WHERE id = (
-                     SELECT audit_id FROM audit_chain c JOIN namespaces n ON n.id = c.namespace_id
-                      WHERE n.name = 'main' AND c.position = 1)";
-    let young = owner.execute(young, &[]).await;
-    later(&world, 40).await?;
-    let unsealed = owner
-        .execute("DELETE FROM audit WHERE actor = 'token:cid'", &[])
-        .await;
-    let chain_first = owner
-        .execute("DELETE FROM audit_chain WHERE position = 1", &[])
-        .await;
-
-    assert!(young.is_err(), "a seal does not make an act older");
-    assert!(unsealed.is_err(), "an old act without a seal");
-    assert!(chain_first.is_err(), "a place whose act is there");
     Ok(())
 }

@@ -106,7 +106,7 @@ pub async fn list_chain(
     Ok(rows.iter().map(list::read).collect())
 }
 
-fn sealed(act: &ActView, position: i64) -> SealedAct<'_> {
+pub(super) fn sealed(act: &ActView, position: i64) -> SealedAct<'_> {
     SealedAct {
         position,
         id: act.id,

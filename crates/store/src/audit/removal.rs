@@ -5,13 +5,15 @@
 
 use jiff::Timestamp;
 use semel_model::Span;
-use semel_model::audit_chain::{CHAIN_START, RemovedActs};
+use semel_model::audit_chain::{ChainBreak, ChainEnd, RemovedActs};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::chain::{self, ALONE, LOCK};
+use super::list;
 use crate::cell::{EveryCell, ReadError};
 
-/// Acts are kept for this long at least; the database refuses to remove younger ones.
+/// Acts are kept for this long at least; the database itself refuses to remove younger ones, by its own clock.
 pub const AUDIT_KEEP_MIN: Span = Span::from_const_secs(30 * 86_400);
 
 /// The most acts of one stretch.
@@ -28,14 +30,36 @@ pub(super) const LAST: &str = "
      LIMIT 1";
 
 /// Whole days, so that a chain has few stretches.
-pub(super) const OLD: &str = "
-    SELECT c.position, c.digest, a.id, a.at,
-           a.at < date_trunc('day', (SELECT moment()) - make_interval(secs => $3), 'UTC')
+macro_rules! is_old {
+    () => {
+        "a.at < date_trunc('day', (SELECT moment()) - make_interval(secs => $2), 'UTC')"
+    };
+}
+
+/// Whether the first act of a chain is past its time, which is all that is read where none is.
+pub(super) const FIRST: &str = concat!(
+    "
+    SELECT ",
+    is_old!(),
+    "
       FROM audit_chain c
       JOIN audit a ON a.id = c.audit_id
-     WHERE c.namespace_id = $1 AND c.position > $2
+     WHERE c.namespace_id = $1
      ORDER BY c.position
-     LIMIT $4";
+     LIMIT 1"
+);
+
+pub(super) const OLD: &str = concat!(
+    "
+    SELECT a.id, a.at, a.actor, a.action, a.subject, a.reason, a.run_id, c.position, c.digest, ",
+    is_old!(),
+    "
+      FROM audit_chain c
+      JOIN audit a ON a.id = c.audit_id
+     WHERE c.namespace_id = $1 AND c.position > $3
+     ORDER BY c.position
+     LIMIT $4"
+);
 
 pub(super) const KEEP_SEAL: &str = "
     INSERT INTO audit_removed (namespace_id, first_position, last_position, digest_before, digest, latest_at)
@@ -70,55 +94,72 @@ pub async fn find_chain(cell: EveryCell<'_>, after: i32) -> Result<Option<i32>, 
     Ok(found.map(|row| row.get(0)))
 }
 
-/// Removes the oldest acts of a namespace, where they are past their time. Says how many: more may be left.
+/// What became of the oldest acts of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// None of them is past its time, or another session is at work.
+    Nothing,
+    /// So many were removed; more may be left.
+    Removed(u64),
+    /// The chain does not hold: what shows that stays.
+    Broken(ChainBreak),
+}
+
+/// Removes the oldest acts of a namespace, where they are past their time and each is as it was sealed.
 pub async fn remove_old(
     cell: EveryCell<'_>,
     namespace_id: i32,
     keep: Span,
-) -> Result<u64, ReadError> {
-    let keep = keep.max(AUDIT_KEEP_MIN);
-    let seconds = keep.as_secs_f64();
-    let most = i64::try_from(STRETCH_MAX + 1).unwrap_or(i64::MAX);
+) -> Result<Removal, ReadError> {
+    let secs = keep.max(AUDIT_KEEP_MIN).as_secs_f64();
     let mut client = cell.reader().await?;
+    let first = client.query_opt(FIRST, &[&namespace_id, &secs]).await?;
+    if !first.is_some_and(|row| row.get(0)) {
+        return Ok(Removal::Nothing);
+    }
+    let most = i64::try_from(STRETCH_MAX + 1).unwrap_or(i64::MAX);
     let tx = client.transaction().await?;
     if !tx.query_one(ALONE, &[&LOCK]).await?.get::<_, bool>(0) {
-        return Ok(0);
+        return Ok(Removal::Nothing);
     }
     let before = tx.query_opt(LAST, &[&namespace_id]).await?;
-    let (removed, before): (i64, [u8; 32]) = before.map_or((0, CHAIN_START), |row| {
-        (row.get(0), chain::digest(row.get(1)))
+    let before = before.map_or(ChainEnd::START, |row| ChainEnd {
+        position: row.get(0),
+        digest: chain::digest(row.get(1)),
     });
-    let rows = tx
-        .query(OLD, &[&namespace_id, &removed, &seconds, &most])
-        .await?;
+    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &secs, &before.position, &most];
+    let rows = tx.query(OLD, &values).await?;
     // The last row stays: either more follow, or it is the last act of the chain.
     let stays = rows.len().saturating_sub(1);
-    let old: Vec<&Row> = rows[..stays].iter().take_while(|row| row.get(4)).collect();
-    let Some(last) = old.last() else {
-        return Ok(0);
-    };
-    let first = removed + 1;
-    let last_position: i64 = last.get(0);
-    let latest: Option<Timestamp> = old.iter().map(|row| row.get(3)).max();
-    let ids: Vec<i64> = old.iter().map(|row| row.get(2)).collect();
-    let (before, digest): (&[u8], &[u8]) = (&before, last.get(1));
-    tx.execute(
-        KEEP_SEAL,
-        &[
-            &namespace_id,
-            &first,
-            &last_position,
-            &before,
-            &digest,
-            &latest,
-        ],
-    )
-    .await?;
+    let (mut end, mut ids, mut latest) = (before, Vec::new(), Timestamp::UNIX_EPOCH);
+    for row in rows[..stays].iter().take_while(|row| row.get(9)) {
+        let act = list::read(row);
+        let (position, digest) = act.seal.clone().unwrap_or_default();
+        if let Err(broken) = end.follow(&chain::sealed(&act, position), &digest) {
+            return Ok(Removal::Broken(broken));
+        }
+        ids.push(act.id);
+        latest = latest.max(act.at);
+    }
+    if ids.is_empty() {
+        return Ok(Removal::Nothing);
+    }
+    let first = before.position + 1;
+    let (digest_before, digest) = (&before.digest[..], &end.digest[..]);
+    let values: [&(dyn ToSql + Sync); 6] = [
+        &namespace_id,
+        &first,
+        &end.position,
+        &digest_before,
+        &digest,
+        &latest,
+    ];
+    tx.execute(KEEP_SEAL, &values).await?;
     tx.execute(REMOVE, &[&ids]).await?;
-    tx.execute(LEAVE_CHAIN, &[&namespace_id, &first, &last_position])
+    tx.execute(LEAVE_CHAIN, &[&namespace_id, &first, &end.position])
         .await?;
     tx.commit().await?;
-    Ok(ids.len() as u64)
+    Ok(Removal::Removed(ids.len() as u64))
 }
 
 /// The removed stretches of a namespace that end behind a place in its chain, in its order.

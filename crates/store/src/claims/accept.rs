@@ -245,7 +245,7 @@ async fn claim<'a>(
         .collect();
     let keeps: Vec<f64> = firsts
         .iter()
-        .map(|first| first.keep.as_millis() as f64 / 1e3)
+        .map(|first| first.keep.as_secs_f64())
         .collect();
     let namespaces: Vec<i32> = firsts.iter().map(|first| first.namespace_id).collect();
     let releases: Vec<i32> = firsts.iter().map(|first| first.release_id).collect();

@@ -131,7 +131,7 @@ impl<'a> Rows<'a> {
         self.releases.push(next.release_id);
         self.keys.push(next.key.as_bytes());
         self.deliveries.push(*next.delivery.as_uuid());
-        self.keeps.push(next.keep.as_millis() as f64 / 1e3);
+        self.keeps.push(next.keep.as_secs_f64());
         self.events.push(&next.events);
     }
 

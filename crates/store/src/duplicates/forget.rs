@@ -28,7 +28,7 @@ const FORGET_MAX: i64 = 5_000;
 /// Removes duplicates whose latest came longer ago than this. Returns how many there were, as far as one
 /// statement goes.
 pub async fn forget(cell: EveryCell<'_>, history: Span) -> Result<u64, ReadError> {
-    let secs = history.as_millis() as f64 / 1e3;
+    let secs = history.as_secs_f64();
     let client = cell.reader().await?;
     Ok(client.execute(FORGET, &[&secs, &FORGET_MAX]).await?)
 }

@@ -81,7 +81,7 @@ pub async fn amend(
         notice,
     } = amended;
     let external_id = external_id.map(indexed);
-    let secs = keep.as_millis() as f64 / 1e3;
+    let secs = keep.as_secs_f64();
     let events = to_text(events);
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;

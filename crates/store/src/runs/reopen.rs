@@ -92,7 +92,7 @@ pub async fn reopen(
     keep: Span,
 ) -> Result<ReopenResult, ReadError> {
     let events = to_text(events);
-    let secs = keep.as_millis() as f64 / 1e3;
+    let secs = keep.as_secs_f64();
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
     let values: [&(dyn ToSql + Sync); 3] = [run.as_uuid(), &events, &secs];
@@ -135,7 +135,7 @@ pub async fn reopen_for_step(
     keep: Span,
 ) -> Result<bool, ReadError> {
     let events = to_text([event]);
-    let secs = keep.as_millis() as f64 / 1e3;
+    let secs = keep.as_secs_f64();
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
     let values: [&(dyn ToSql + Sync); 3] = [run.as_uuid(), &events, &secs];

@@ -85,7 +85,7 @@ pub async fn list_latest(
 
 /// Forgets ticks that were decided longer ago than that. Gives how many.
 pub async fn forget(cell: EveryCell<'_>, age: semel_model::Span) -> Result<u64, ReadError> {
-    let secs = age.as_millis() as f64 / 1e3;
+    let secs = age.as_secs_f64();
     let client = cell.reader().await?;
     Ok(client.execute(FORGET, &[&secs, &FORGET_MAX]).await?)
 }

@@ -110,7 +110,7 @@ async fn what_two_servers_counted_is_summed_by_flow_and_kind() -> Result<()> {
         );
         assert_eq!(found.every_secs, every_secs);
         let back = found.sums[0].at.duration_since(found.since).as_secs() as u64;
-        // What was counted may be of the stretch before the one that is not over.
+        // What was counted may be of the interval before the one that is not over.
         let now = secs - every_secs;
         assert!((now - every_secs..=now).contains(&back), "{secs}: {back}");
         let of_two = tallies::sum_series(home, namespace_id, secs, Some("two")).await?;
@@ -125,7 +125,7 @@ async fn what_two_servers_counted_is_summed_by_flow_and_kind() -> Result<()> {
 }
 
 #[tokio::test]
-async fn minutes_are_kept_for_two_days_and_hours_for_ninety() -> Result<()> {
+async fn minutes_hours_and_days_are_kept_for_their_time() -> Result<()> {
     let world = World::start().await?;
     let flow_id = flow(&world, "one").await?;
     let namespace_id = namespace(&world).await?;
@@ -156,7 +156,12 @@ async fn minutes_are_kept_for_two_days_and_hours_for_ninety() -> Result<()> {
     let (_, sums) = tallies::sum(world.cell.home(), namespace_id, 720 * HOUR, None).await?;
     assert_eq!(sums[0].count, 5, "and the day");
 
-    clock::move_ahead(&world.cell, Duration::from_secs(90 * 24 * HOUR)).await?;
+    clock::move_ahead(&world.cell, Duration::from_secs((90 * 24 - 49) * HOUR)).await?;
+    assert_eq!(tallies::forget(world.cell.home()).await?, 0);
+    let (_, sums) = tallies::sum(world.cell.home(), namespace_id, 90 * 24 * HOUR, None).await?;
+    assert_eq!(sums[0].count, 5, "the first day of the longest time");
+
+    clock::move_ahead(&world.cell, Duration::from_secs(49 * HOUR)).await?;
     assert_eq!(
         (tallies::forget(world.cell.home()).await?, count().await?),
         (2, 0)

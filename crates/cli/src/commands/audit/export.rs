@@ -16,6 +16,12 @@ use crate::remote;
 /// How many acts are asked for at once.
 const PAGE: u16 = 500;
 
+/// How often it is asked again while acts are removed.
+const TRIES: u32 = 5;
+
+const CHANGED: &str =
+    "the record was changed: compare it with an earlier export, and with a digest that you kept";
+
 /// Write the sealed audit record to a file, one act per line as JSON, in its order.
 ///
 /// Each line has the digest of itself and all lines before it. A file that exists is continued: what
@@ -36,41 +42,82 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let unwritable = |error| Problem::local(format!("cannot write {}: {error}", path.display()));
     let opened = OpenOptions::new().create(true).append(true).open(path);
     let mut file = opened.map_err(unwritable)?;
-    let removed = list_removed(&client, after).await?;
-    if let Some(stretch) = removed.first().filter(|it| it.first <= after) {
-        let (first, last, shown) = (after + 1, stretch.last, path.display());
-        let text = format!("the acts {first} to {last} were removed before {shown} had them");
-        return Err(Problem::local(text).hint("keep this file, and export to a new one"));
-    }
-    let mut lines = String::new();
-    for stretch in &removed {
-        lines.push_str(&line(stretch)?);
-        after = stretch.last;
-    }
-    file.write_all(lines.as_bytes()).map_err(unwritable)?;
-    let mut added = 0_usize;
+    let (mut added, mut removed) = (0, 0);
     loop {
+        let next = read_next(&client, path, after).await?;
+        let mut lines = String::new();
+        for stretch in &next.removed {
+            lines.push_str(&line(stretch)?);
+            removed += stretch.last - after;
+            after = stretch.last;
+        }
+        for act in &next.acts {
+            lines.push_str(&line(act)?);
+            after = act.position.unwrap_or(after);
+        }
+        added += next.acts.len();
+        file.write_all(lines.as_bytes()).map_err(unwritable)?;
+        if next.is_last {
+            break;
+        }
+    }
+    file.sync_all().map_err(unwritable)?;
+    let body = json!({ "added": added, "removed": removed, "position": after });
+    let older = match removed {
+        0 => String::new(),
+        _ => format!("; {removed} older acts were removed by retention"),
+    };
+    let text = format!(
+        "{added} acts added to {}, up to no. {after}{older}",
+        path.display()
+    );
+    let verify = format!("semel audit verify {}", path.display());
+    Ok(Answer::done(&body, text).next(verify))
+}
+
+/// What follows in the chain.
+struct Next {
+    removed: Vec<RemovedStretch>,
+    acts: Vec<AuditRecord>,
+    is_last: bool,
+}
+
+/// Reads what follows a position: the seals of what was removed, then acts. Where retention was at work between the
+/// two questions, both are asked again.
+async fn read_next(client: &Client, path: &Path, after: i64) -> Result<Next, Problem> {
+    let mut missing = after + 1;
+    for _ in 0..TRIES {
+        let removed = list_removed(client, after).await?;
+        let end = removed.last().map_or(after, |it| it.last);
+        if removed.first().is_some_and(|it| it.first <= after) {
+            let (first, shown) = (after + 1, path.display());
+            let text = format!("the acts {first} to {end} were removed before {shown} had them");
+            return Err(Problem::local(text).hint("keep this file, and export to a new one"));
+        }
+        // From before what was removed: none of that may be there.
         let filter = ChainFilter {
             after,
             limit: Some(PAGE),
         };
         let page = client.read_audit_chain(&filter).await?;
-        let mut lines = String::new();
-        for act in &page.items {
-            lines.push_str(&line(act)?);
-            after = act.position.unwrap_or(after);
-        }
-        added += page.items.len();
-        file.write_all(lines.as_bytes()).map_err(unwritable)?;
-        if page.next.is_none() {
-            break;
+        match page.items.first().and_then(|act| act.position) {
+            Some(first) if first <= end => {
+                let text =
+                    format!("the act no. {first} is there although it is said to be removed");
+                return Err(Problem::local(text).hint(CHANGED));
+            }
+            Some(first) if first > end + 1 => missing = end + 1,
+            Some(_) | None => {
+                return Ok(Next {
+                    removed,
+                    acts: page.items,
+                    is_last: page.next.is_none(),
+                });
+            }
         }
     }
-    file.sync_all().map_err(unwritable)?;
-    let body = json!({ "added": added, "position": after });
-    let text = format!("{added} acts added to {}, {after} in all", path.display());
-    let verify = format!("semel audit verify {}", path.display());
-    Ok(Answer::done(&body, text).next(verify))
+    let text = format!("the act no. {missing} is missing in the record");
+    Err(Problem::local(text).hint(CHANGED))
 }
 
 /// What was removed and ends behind a position, in order.

@@ -30,17 +30,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Answer, Problem> {
     let (mut end, mut removed) = (ChainEnd::START, 0);
     for (line, number) in BufReader::new(file).lines().zip(1_u64..) {
         let line = line.map_err(unreadable)?;
-        removed += follow(&line, &mut end)
-            .map_err(|why| Problem::local(format!("{shown}, line {number}: {why}")))?;
+        removed += follow(&line, &mut end).map_err(|why| {
+            Problem::local(format!("{shown}, line {number}: {why}"))
+                .hint("compare the file with another export, and with a digest that you kept")
+        })?;
     }
     let (acts, digest) = (end.position - removed, hex::encode(end.digest));
     let body =
         json!({ "acts": acts, "removed": removed, "position": end.position, "digest": digest });
-    let behind = match removed {
+    let older = match removed {
         0 => String::new(),
-        _ => format!(", behind {removed} that were removed as past their time"),
+        _ => format!("; {removed} older acts were removed by retention"),
     };
-    let text = format!("{acts} acts, each as it was sealed{behind}\n{digest}");
+    let text = format!("{acts} acts, each as it was sealed{older}\n{digest}");
     Ok(Answer::done(&body, text))
 }
 
@@ -60,7 +62,9 @@ fn follow(line: &str, end: &mut ChainEnd) -> Result<i64, String> {
     let before = end.position;
     match line {
         Line::Removed(stretch) => {
-            let acts = stretch.acts().ok_or("it has no digest")?;
+            let acts = stretch
+                .acts()
+                .ok_or("its digests are not 32 bytes in hexadecimal")?;
             end.pass(&acts).map_err(|why| why.to_string())?;
             Ok(end.position - before)
         }

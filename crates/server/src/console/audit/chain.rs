@@ -1,6 +1,6 @@
 //! Whether the chain of the audit record holds: each act fits the digest of all before it.
 
-use semel_api::types::{AuditRecord, Page as Found, RemovedStretch};
+use semel_api::types::{AuditRecord, Page as Found, RemovedStretch, read_digest};
 use semel_model::Right;
 use semel_model::audit_chain::{ChainBreak, ChainEnd};
 
@@ -12,11 +12,8 @@ use crate::console::visit::Visit;
 use crate::console::words;
 use crate::error::ApiError;
 
-/// How many acts are read at a time.
+/// How many acts a page checks: what follows is checked on the next one.
 const PAGE: &str = "500";
-
-/// How many times a page reads: what follows is checked on the next one.
-const READS_MAX: usize = 4;
 
 /// How far the chain was checked.
 struct Checked {
@@ -57,33 +54,26 @@ pub(in crate::console) async fn page(visit: Visit) -> Answered {
         removed: 0,
         broken: None,
     };
-    let mut ended = false;
     if let Err(error) = checked.pass_removed(&visit).await {
         return keep(shell, error, Vec::new());
     }
-    for _ in 0..READS_MAX {
-        if checked.broken.is_some() {
-            break;
-        }
-        let from = checked.end.position.to_string();
-        let address = words::address("/v1/audit/chain", &[("after", &from), ("limit", PAGE)]);
-        let found: Found<AuditRecord> = match visit.get(&address).await {
-            Ok(found) => found,
-            Err(error) => return keep(shell, error, Vec::new()),
-        };
-        for act in &found.items {
-            checked.follow(act);
-        }
-        ended = found.next.is_none();
-        if ended || checked.broken.is_some() {
-            break;
+    // From before what was removed: none of that may be there.
+    let found: Found<AuditRecord> = match visit.get(&json).await {
+        Ok(found) => found,
+        Err(error) => return keep(shell, error, Vec::new()),
+    };
+    let first = found.items.first().and_then(|act| act.position);
+    if first.is_some_and(|first| first > checked.end.position + 1) {
+        // Retention may have been at work between the two.
+        if let Err(error) = checked.pass_removed(&visit).await {
+            return keep(shell, error, Vec::new());
         }
     }
+    for act in &found.items {
+        checked.follow(act);
+    }
+    let ended = found.next.is_none();
     show_list(shell, Markup::default(), body(&visit, &checked, ended))
-}
-
-fn read_digest(text: &str) -> Option<[u8; 32]> {
-    hex::decode(text).ok()?.try_into().ok()
 }
 
 impl Checked {
@@ -120,29 +110,39 @@ impl Checked {
 
 fn body(visit: &Visit, checked: &Checked, ended: bool) -> Vec<Markup> {
     let (position, digest) = (checked.end.position, hex::encode(checked.end.digest));
-    let verdict = match &checked.broken {
-        Some(why) => {
-            let text = format!("The chain does not hold at no. {}: {why}.", position + 1);
-            Markup::text(&text).within("p", "verdict is-bad")
+    let (text, class) = match &checked.broken {
+        Some(ChainBreak::Overtaken(_)) => (
+            "Older acts were removed by retention since you began. Check again from the beginning."
+                .to_owned(),
+            "verdict",
+        ),
+        Some(why @ (ChainBreak::Missing(_) | ChainBreak::Changed)) => {
+            let at = position + 1;
+            let text = format!("The chain does not hold at no. {at}: {why}.");
+            (text, "verdict is-bad")
         }
         None if ended => {
-            let acts = position - checked.removed;
-            let text = match checked.removed {
-                0 => format!("The chain holds: {acts} acts, each as it was sealed."),
-                removed => format!(
-                    "The chain holds: {acts} acts, each as it was sealed, behind {removed} that were removed as past their time."
-                ),
-            };
-            Markup::text(&text).within("p", "verdict")
+            let text = format!(
+                "The chain holds up to its end, no. {position}: every act that was read is as it was sealed."
+            );
+            (text, "verdict")
         }
         None => {
             let text = format!("The chain holds up to no. {position}; there is more.");
-            Markup::text(&text).within("p", "verdict")
+            (text, "verdict")
         }
+    };
+    let verdict = Markup::text(&text).within("p", class);
+    let removed = match checked.removed {
+        0 => Markup::default(),
+        removed => Markup::text(&format!(
+            "{removed} older acts, by retention; their seals fit"
+        )),
     };
     let facts = markup::facts(vec![
         ("Checked up to", Markup::text(&format!("no. {position}"))),
         ("Digest there", markup::code(&digest)),
+        ("Removed", removed),
     ]);
     let help = "Compare the digest with one that you kept: who can write to the database could have sealed another record.";
     let mut body = vec![verdict, facts, Markup::text(help).within("p", "help")];
@@ -151,6 +151,10 @@ fn body(visit: &Visit, checked: &Checked, ended: bool) -> Vec<Markup> {
         let next = words::address(&here, &[("after", &after), ("digest", &digest)]);
         let link = Markup::text("Check what follows").link(&next);
         body.push(link.within("p", "next"));
+    }
+    if matches!(checked.broken, Some(ChainBreak::Overtaken(_))) {
+        let again = Markup::text("Check from the beginning").link(&visit.page("/audit/chain"));
+        body.push(again.within("p", "next"));
     }
     let back = Markup::text("The audit record").link(&visit.page("/audit"));
     body.push(back.within("p", "presets"));

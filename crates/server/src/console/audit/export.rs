@@ -7,10 +7,10 @@ use semel_api::Code;
 use semel_api::types::{AuditRecord, Page as Found};
 use semel_model::Right;
 
-use super::{filter, spelled};
+use super::filter;
 use crate::answer::Answered;
 use crate::console::visit::Visit;
-use crate::console::words;
+use crate::console::{runs, words};
 use crate::error::ApiError;
 
 /// The most acts of one file: `semel audit export` writes all.
@@ -46,7 +46,7 @@ async fn read(visit: &Visit) -> Result<Vec<AuditRecord>, ApiError> {
     let mut acts = Vec::new();
     let mut cursor = String::new();
     // How long ago something was counts from now, for every page.
-    let spelled = spelled(visit, &filter(visit));
+    let spelled = runs::spell(visit, &filter(visit));
     loop {
         let named = spelled.iter();
         let mut asked: Vec<(&str, &str)> =

@@ -5,9 +5,9 @@
 use std::collections::HashMap;
 
 use semel_api::types::{Run, TallySeries};
-use semel_model::Right;
+use semel_model::{FlowName, Right, Span};
 
-use super::super::chart::{self, Chart, Series, Stretches};
+use super::super::chart::{self, Chart, Intervals, Series};
 use super::super::markup::{self, Markup, assembled, escape};
 use super::super::visit::Visit;
 use super::super::{forms, words};
@@ -23,6 +23,9 @@ const RANGES: [(&str, &str, &str); 4] = [
 
 /// The time that is shown where none is asked for.
 const DAY: &str = "24h";
+
+/// The longest time that is counted.
+const LONGEST: Span = Span::from_const_secs(90 * 86_400);
 
 /// The most flows that links lead to.
 const FLOWS_MAX: usize = 8;
@@ -119,7 +122,10 @@ impl Asked {
         let range = RANGES.iter().find(|(last, ..)| *last == self.last);
         let time = match range {
             Some((.., heading)) => (*heading).to_owned(),
-            None => format!("The last {}", self.last),
+            None => match self.last.parse::<Span>() {
+                Ok(span) => format!("The last {}", span.min(LONGEST)),
+                Err(_) => format!("The last {}", self.last),
+            },
         };
         match self.flow.is_empty() {
             true => time,
@@ -127,8 +133,24 @@ impl Asked {
         }
     }
 
-    /// Links to other times and flows: to those of the runs that the page shows, so that nothing more is read
-    /// for it.
+    /// The time that links keep: a word that is no time is not carried on.
+    fn kept_time(&self) -> &str {
+        match self.last.parse::<Span>() {
+            Ok(_) => &self.last,
+            Err(_) => DAY,
+        }
+    }
+
+    /// The flow that links keep.
+    fn kept_flow(&self) -> &str {
+        match self.flow.parse::<FlowName>() {
+            Ok(_) => &self.flow,
+            Err(_) => "",
+        }
+    }
+
+    /// Links to other times and flows: to those of the runs that the page reads anyway, so that nothing more is
+    /// read for it.
     pub(super) fn choices<'a>(
         &'a self,
         visit: &Visit,
@@ -136,7 +158,11 @@ impl Asked {
     ) -> Markup {
         let times = RANGES.iter().map(|(last, name, _)| {
             let is_chosen = *last == self.last;
-            link(&self.address(visit, last, &self.flow), name, is_chosen)
+            link(
+                &self.address(visit, last, self.kept_flow()),
+                name,
+                is_chosen,
+            )
         });
         let flows = std::iter::once(("", "All flows".to_owned()));
         let flows = flows.chain(
@@ -145,7 +171,7 @@ impl Asked {
                 .map(|flow| (flow, flow.to_owned())),
         );
         let flows = flows.map(|(flow, name)| {
-            let href = self.address(visit, &self.last, flow);
+            let href = self.address(visit, self.kept_time(), flow);
             link(&href, &name, flow == self.flow)
         });
         Markup::join([choice("Time", times), choice("Flow", flows)])
@@ -155,7 +181,7 @@ impl Asked {
     pub(super) fn form(&self, visit: &Visit) -> Markup {
         let help = "The name of a flow; leave it empty for all of them.";
         let flow = forms::line("flow", "Flow", markup::offered(&self.flow), help);
-        let last = forms::carried("last", markup::offered(&self.last));
+        let last = forms::carried("last", markup::offered(self.kept_time()));
         let of = (visit.page("/"), Right::Read);
         let form = forms::ask_page(visit, of, vec![flow, last], "Show");
         forms::folded("Another flow", false, &form)
@@ -177,8 +203,9 @@ impl Asked {
         flows.sort_by_key(|(flow, count)| (std::cmp::Reverse(*count), *flow));
         flows.truncate(FLOWS_MAX);
         let mut names: Vec<&str> = flows.into_iter().map(|(flow, _)| flow).collect();
-        if !self.flow.is_empty() && !names.contains(&self.flow.as_str()) {
-            names.push(&self.flow);
+        let chosen = self.kept_flow();
+        if !chosen.is_empty() && !names.contains(&chosen) {
+            names.push(chosen);
         }
         names.sort_unstable();
         names
@@ -189,7 +216,7 @@ impl Asked {
         let asked = [("last", self.last.as_str()), ("flow", self.flow.as_str())];
         let json = words::address("/v1/tallies/series", &asked);
         let found: TallySeries = visit.get(&json).await?;
-        let times = Stretches::new(&found, visit.now, &visit.look.zone);
+        let times = Intervals::new(&found, visit.now, &visit.look.zone);
         let charts = CHARTS.iter().map(|chart| chart::draw(chart, &times));
         let caption = format!("What happened in each {}, the latest first", times.one());
         let table = chart::as_table(&caption, &CHARTS, &times);
@@ -206,7 +233,16 @@ impl Asked {
             Markup::fixed("and by"),
             markup::code(&command),
         ];
+        let unknown = match found.items.is_empty() && !self.flow.is_empty() {
+            true => Markup::join([
+                Markup::fixed("Nothing was counted for a flow of this name in this time: see"),
+                Markup::fixed("all flows").link(&visit.page("/flows")),
+            ])
+            .within("p", "empty"),
+            false => Markup::default(),
+        };
         Ok(Markup::join([
+            unknown,
             Markup::join(charts).within("div", "charts"),
             forms::folded("All of it as a table", false, &table),
             self.form(visit),

@@ -6,7 +6,8 @@ use anyhow::{Context, Result, ensure};
 use semel_api::Code;
 use semel_engine::RunArchive;
 use semel_model::{ClaimId, RunId};
-use semel_store::archives;
+use semel_store::audit::{self, AuditEntry};
+use semel_store::{archives, namespaces};
 
 use super::refusing::Refusing;
 use super::stage::{Stage, left};
@@ -122,5 +123,30 @@ async fn a_file_that_says_something_else_than_was_written_is_not_believed() -> R
 
     assert!(before.is_ok());
     assert_eq!(refused(after)?, Code::ArchiveUnavailable);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_people_did_to_an_archived_run_is_told_after_the_audit_record_forgot_it() -> Result<()>
+{
+    let stage = Stage::start().await?;
+    let run = stage.play_short("o-1", false).await?;
+    let cell = stage.world.engine.cell();
+    let namespace_id = namespaces::ensure(cell.home(), &"main".parse()?).await?;
+    for (actor, subject) in [("token:ada", "before"), ("token:ben", "before")] {
+        let act = AuditEntry::new(namespace_id, actor, "run.cancel", subject).about(run);
+        audit::begin(cell.home(), &act).await?;
+    }
+    stage.days_later(91).await?;
+    stage.archive(1).await?;
+    let owner = stage.world.database.connect().await?;
+    let forget = "ALTER TABLE audit DISABLE TRIGGER USER;
+                  DELETE FROM audit WHERE actor = 'token:ada'";
+    owner.batch_execute(forget).await?;
+
+    let shown = stage.client().await?.get_run(run).await?;
+
+    let actors: Vec<&str> = shown.acts.iter().map(|act| act.actor.as_str()).collect();
+    assert_eq!(actors, ["token:ada", "token:ben"], "each once");
     Ok(())
 }

@@ -62,7 +62,7 @@ async fn the_overview_says_whether_it_is_well_and_draws_the_last_day() -> Result
         "nothing is late",
         "1 open",
         "none in 24 h",
-        "<dt>Events not delivered</dt>",
+        "<dt>Failed deliveries of events</dt>",
         "<b>4</b> started",
         "Bars for 24 hours: 4 started.",
         "At most 4 in an hour",
@@ -113,7 +113,7 @@ async fn the_figures_are_of_the_time_and_the_flow_that_are_asked_for() -> Result
             "?last=7d",
             "The last 7 days",
             "7 days",
-            "Bars for 56 stretches of 3h: ",
+            "Bars for 56 intervals of 3h: ",
             4,
         ),
         (
@@ -127,7 +127,7 @@ async fn the_figures_are_of_the_time_and_the_flow_that_are_asked_for() -> Result
             "?last=7d&flow=charging",
             "The last 7 days of charging",
             "charging",
-            "Bars for 56 stretches of 3h: ",
+            "Bars for 56 intervals of 3h: ",
             3,
         ),
         (
