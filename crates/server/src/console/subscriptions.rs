@@ -33,16 +33,18 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let row = |one: &Subscription| {
         let page = visit.page(&format!("/subscriptions/{}", words::encoded(&one.name)));
         let to = visit.page(&format!("/connections/{}", words::encoded(&one.connection)));
+        let failed = words::address(&page, &[("state", "failed")]);
         vec![
             markup::code(&one.name).link(&page),
             markup::code(&one.event),
             Markup::text(&one.connection).link(&to),
             Markup::text(&one.due.to_string()),
+            Markup::fixed("which failed").link(&failed),
             visit.time(one.created_at),
         ]
     };
     let rows: Vec<Vec<Markup>> = found.items.iter().map(row).collect();
-    let columns = ["Name", "Event", "Connection", "Due", "Made"];
+    let columns = ["Name", "Event", "Connection", "Due", "Deliveries", "Made"];
     let body = match rows.is_empty() {
         true => empty::teach(
             "Nothing is subscribed. A step of the kind emit makes events. A subscription delivers them to a webhook; a flow with an event trigger takes them without one.",
