@@ -155,7 +155,9 @@ async fn going_back_is_never_refused_and_takes_less_than_two_seconds() -> Result
     let reason = reason.context("a reason")?;
     ensure!(reason.contains("not proven"), "{reason}");
     until_proof(&world, "proven").await?;
-    assert_eq!(count_background(&world).await?, 1, "rehearsed afterwards");
+    // The release that was live is rehearsed too where its server heard of the change before it went.
+    let rehearsed = count_background(&world).await?;
+    assert!((1..=2).contains(&rehearsed), "{rehearsed} afterwards");
     Ok(())
 }
 
