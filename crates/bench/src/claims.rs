@@ -15,14 +15,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use semel_testkit::semel::migrate;
 use semel_testkit::{Cluster, Options, Program, Server};
 use serde::Serialize;
 use serde_json::json;
 use tokio_postgres::Client;
 
 use self::kept::BytesEach;
-use crate::ground::{self, ACCEPT_FLOW, Semel};
+use crate::ground::{self, ACCEPT_FLOW, NewDatabase, Semel};
 use crate::interval::Interval;
 use crate::load::Keys;
 use crate::meters::{Meters, Reading, median};
@@ -194,12 +193,7 @@ struct Bed {
 
 impl Bed {
     async fn make(server: &Server, name: &str, rows: Option<i64>) -> Result<Self> {
-        let admin = server.connect("postgres").await?;
-        let create = format!("CREATE DATABASE {name}");
-        admin.batch_execute(&create).await?;
-        let url = server.url(name);
-        let token = migrate(Program::semel()?, &url).await?;
-        let client = server.connect(name).await?;
+        let NewDatabase { url, token, client } = ground::create_database(server, name).await?;
         let filled = match rows {
             Some(rows) => Some(kept::fill(&client, rows).await?),
             None => None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use semel_testkit::semel::{Api, migrate, serve};
-use semel_testkit::{Client, Cluster, Options, Peer, Process, Program};
+use semel_testkit::{Client, Cluster, Options, Peer, Process, Program, Server};
 
 use crate::bare;
 use crate::bare::Rows;
@@ -18,6 +18,27 @@ use crate::meters::Meters;
 
 /// How long a process may take to start, or to stop.
 const START_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A new database of the product, migrated and empty.
+pub(crate) struct NewDatabase {
+    /// Where it is.
+    pub(crate) url: String,
+    /// A token that may do everything.
+    pub(crate) token: String,
+    /// A connection to it.
+    pub(crate) client: tokio_postgres::Client,
+}
+
+/// Makes one beside others.
+pub(crate) async fn create_database(server: &Server, name: &str) -> Result<NewDatabase> {
+    let admin = server.connect("postgres").await?;
+    let create = format!("CREATE DATABASE {name}");
+    admin.batch_execute(&create).await?;
+    let url = server.url(name);
+    let token = migrate(Program::semel()?, &url).await?;
+    let client = server.connect(name).await?;
+    Ok(NewDatabase { url, token, client })
+}
 
 /// The flow that deliveries are accepted for: its runs sleep as soon as a worker moves them.
 pub(crate) const ACCEPT_FLOW: &str = "

@@ -12,13 +12,12 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::Args;
 use semel_store::{Cell, CellOptions, partitions};
-use semel_testkit::semel::migrate;
 use semel_testkit::{Cluster, Program, Server};
 use serde::Serialize;
 use serde_json::json;
 use tokio_postgres::Client;
 
-use crate::ground::{self, KV_FLOW, Semel};
+use crate::ground::{self, KV_FLOW, NewDatabase, Semel};
 use crate::interval::Interval;
 use crate::load::{Keys, Target};
 use crate::meters::{Meters, median};
@@ -189,12 +188,7 @@ impl Bed {
             partitions >= ATTACHED_AT_FIRST,
             "a new database has {ATTACHED_AT_FIRST} partitions already: ask for at least as many"
         );
-        let admin = server.connect("postgres").await?;
-        let create = format!("CREATE DATABASE {name}");
-        admin.batch_execute(&create).await?;
-        let url = server.url(name);
-        let token = migrate(Program::semel()?, &url).await?;
-        let client = server.connect(name).await?;
+        let NewDatabase { url, token, client } = ground::create_database(server, name).await?;
         make_months(&url, &client, partitions - ATTACHED_AT_FIRST).await?;
         let semel = Semel::serve(Program::semel, &url, token, "1024").await?;
         semel.publish("orders", KV_FLOW).await?;

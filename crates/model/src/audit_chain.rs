@@ -89,13 +89,19 @@ impl ChainEnd {
         digest: CHAIN_START,
     };
 
+    /// The place of the next act. A file may say any number.
+    #[must_use]
+    pub const fn next(&self) -> i64 {
+        self.position.saturating_add(1)
+    }
+
     /// Goes on to the next act, which has this digest.
     ///
     /// # Errors
     ///
     /// If it does not follow from what is before it.
     pub fn follow(&mut self, act: &SealedAct<'_>, digest: &[u8]) -> Result<(), ChainBreak> {
-        let position = self.position + 1;
+        let position = self.next();
         if act.position != position {
             return Err(ChainBreak::Missing(position));
         }
@@ -113,7 +119,7 @@ impl ChainEnd {
     ///
     /// If it does not follow from what is before it.
     pub fn pass(&mut self, removed: &RemovedActs) -> Result<(), ChainBreak> {
-        let position = self.position + 1;
+        let position = self.next();
         if removed.first > position {
             return Err(ChainBreak::Missing(position));
         }
@@ -253,5 +259,18 @@ mod tests {
         let mut start = ChainEnd::START;
         assert_eq!(start.pass(&other), Err(ChainBreak::Changed));
         assert_eq!(start.follow(&two, &second), Err(ChainBreak::Missing(1)));
+    }
+
+    #[test]
+    fn a_file_that_names_the_last_of_all_numbers_breaks_the_chain_and_nothing_else() {
+        let mut end = ChainEnd {
+            position: i64::MAX,
+            ..ChainEnd::START
+        };
+
+        assert_eq!(
+            end.follow(&act(), &CHAIN_START),
+            Err(ChainBreak::Missing(i64::MAX))
+        );
     }
 }

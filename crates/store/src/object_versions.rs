@@ -232,7 +232,7 @@ async fn note(
     let ranks: Vec<&str> = notes.iter().map(|it| it.version.rank()).collect();
     let shown: Vec<&str> = notes.iter().map(|it| it.version.shown()).collect();
     let claims: Vec<Uuid> = notes.iter().map(|it| *it.claim.as_uuid()).collect();
-    let keeps: Vec<f64> = notes.iter().map(|it| secs(it.keep)).collect();
+    let keeps: Vec<f64> = notes.iter().map(|it| it.keep.as_secs_f64()).collect();
     let ready = connection.prepare(&[NOTE, READ]).await?;
     let values: [&(dyn ToSql + Sync); 6] = [&gates, &kinds, &ranks, &shown, &claims, &keeps];
     let (_, rows) = futures_util::future::try_join(
@@ -264,7 +264,10 @@ async fn record(connection: &mut WriterConnection, records: &[&StaleRow]) -> Res
         .collect();
     let newest: Vec<&str> = records.iter().map(|it| it.newest.shown.as_str()).collect();
     let payloads: Vec<&str> = records.iter().map(|it| it.payload.as_str()).collect();
-    let keeps: Vec<f64> = records.iter().map(|it| secs(it.delivery.keep)).collect();
+    let keeps: Vec<f64> = records
+        .iter()
+        .map(|it| it.delivery.keep.as_secs_f64())
+        .collect();
     let values: [&(dyn ToSql + Sync); 12] = [
         &gates,
         &claims,
@@ -285,10 +288,6 @@ async fn record(connection: &mut WriterConnection, records: &[&StaleRow]) -> Res
         .execute(ready.statement(RECORD), &values)
         .await?;
     Ok(())
-}
-
-fn secs(span: Span) -> f64 {
-    span.as_secs_f64()
 }
 
 fn read_newest(row: &Row) -> (Uuid, NewestVersion) {

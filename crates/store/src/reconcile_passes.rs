@@ -262,7 +262,7 @@ pub async fn open(
 /// Takes the pass that is due longest, for so long.
 pub async fn take(cell: EveryCell<'_>, lease: Span) -> Result<Option<ReconcilePass>, ReadError> {
     let client = cell.reader().await?;
-    let row = client.query_opt(TAKE, &[&secs(lease)]).await?;
+    let row = client.query_opt(TAKE, &[&lease.as_secs_f64()]).await?;
     Ok(row.as_ref().map(read_pass))
 }
 
@@ -275,7 +275,7 @@ pub async fn hold(
     let client = cell.reader().await?;
     let (id, nominal) = (pass.new.id.as_uuid(), &pass.new.nominal);
     let held = client
-        .execute(HOLD, &[id, nominal, &pass.epoch, &secs(lease)])
+        .execute(HOLD, &[id, nominal, &pass.epoch, &lease.as_secs_f64()])
         .await?;
     Ok(held == 1)
 }
@@ -316,7 +316,7 @@ pub async fn record(
                 &counts.differing,
                 &counts.unreadable,
                 &counts.left_out,
-                &secs(lease),
+                &lease.as_secs_f64(),
             ],
         )
         .await?;
@@ -337,7 +337,7 @@ pub async fn postpone(
 ) -> Result<bool, ReadError> {
     let client = cell.reader().await?;
     let (id, nominal) = (pass.new.id.as_uuid(), &pass.new.nominal);
-    let after = after.map(secs);
+    let after = after.map(Span::as_secs_f64);
     let values: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
         [id, nominal, &pass.epoch, &fault, &after];
     Ok(client.execute(POSTPONE, &values).await? == 1)
@@ -383,9 +383,7 @@ pub async fn find_latest(
 /// Forgets passes that ended longer ago than that. Gives how many.
 pub async fn forget(cell: EveryCell<'_>, age: Span) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
-    Ok(client.execute(FORGET, &[&secs(age), &FORGET_MAX]).await?)
-}
-
-fn secs(span: Span) -> f64 {
-    span.as_secs_f64()
+    Ok(client
+        .execute(FORGET, &[&age.as_secs_f64(), &FORGET_MAX])
+        .await?)
 }

@@ -10,7 +10,7 @@ impl Client {
         read(self.get(&["v1", "tallies"]).query(filter)).await
     }
 
-    /// Sums how much of what happened, one stretch of time after the other.
+    /// Sums how much of what happened, one interval after the other.
     pub async fn sum_series(&self, filter: &SeriesFilter) -> Result<TallySeries, ClientError> {
         read(self.get(&["v1", "tallies", "series"]).query(filter)).await
     }

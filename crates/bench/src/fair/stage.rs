@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use hyper::Method;
-use semel_testkit::semel::{Api, migrate};
+use semel_testkit::semel::Api;
 use semel_testkit::{Client, Cluster, Program};
 use serde_json::{Value, json};
 
-use crate::ground::{KV_FLOW, Semel};
+use crate::ground::{self, KV_FLOW, NewDatabase, Semel};
 use crate::load::Target;
 
 /// How many runs a server holds at once.
@@ -90,13 +90,8 @@ impl Stage {
         due: i64,
         (place, door): (QuietPlace, Door),
     ) -> Result<Self> {
-        let server = cluster.server();
-        let admin = server.connect("postgres").await?;
-        let create = format!("CREATE DATABASE {name}");
-        admin.batch_execute(&create).await?;
-        let url = server.url(name);
-        let token = migrate(Program::semel()?, &url).await?;
-        let client = server.connect(name).await?;
+        let NewDatabase { url, token, client } =
+            ground::create_database(cluster.server(), name).await?;
         let front = Semel::serve(Program::semel, &url, token.clone(), "0").await?;
         let (quiet_token, quiet_flow) = publish(&front, place).await?;
         if due > 0 {

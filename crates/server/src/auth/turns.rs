@@ -24,7 +24,7 @@ const TIDIED_FROM: usize = 256;
 pub(super) struct Turns(Mutex<HashMap<Presented, Weak<Turn<()>>>>);
 
 impl Turns {
-    /// The turn at one token; none for who waited in vain, and looks for himself.
+    /// The turn at one token; none where the wait was in vain: then every request looks for itself.
     pub(super) async fn take(&self, presented: &Presented) -> Option<OwnedMutexGuard<()>> {
         timeout(PATIENCE, self.of(presented).lock_owned())
             .await

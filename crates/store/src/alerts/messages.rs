@@ -201,7 +201,7 @@ pub async fn take_due(
 ) -> Result<Vec<AlertMessage>, ReadError> {
     let client = cell.reader().await?;
     let rows = client
-        .query(TAKE, &[&most, &secs(lease), &SENDING_MAX])
+        .query(TAKE, &[&most, &lease.as_secs_f64(), &SENDING_MAX])
         .await?;
     let read = |row: &tokio_postgres::Row| {
         Some(AlertMessage {
@@ -249,7 +249,7 @@ pub async fn begin_test(
     lease: Span,
     act: &AuditEntry,
 ) -> Result<Option<AlertMessage>, ReadError> {
-    let (key, secs) = (group.message_key(at), secs(lease));
+    let (key, secs) = (group.message_key(at), lease.as_secs_f64());
     let values: [&(dyn ToSql + Sync); 6] = [
         key.as_uuid(),
         &group.namespace_id,
@@ -281,8 +281,4 @@ pub async fn forget(cell: HomeCell<'_>) -> Result<u64, ReadError> {
     let client = cell.reader().await?;
     let messages = client.execute(FORGET_MESSAGES, &[]).await?;
     Ok(messages + client.execute(FORGET_GROUPS, &[]).await?)
-}
-
-fn secs(span: Span) -> f64 {
-    span.as_secs_f64()
 }

@@ -144,7 +144,7 @@ pub async fn remove_old(
     if ids.is_empty() {
         return Ok(Removal::Nothing);
     }
-    let first = before.position + 1;
+    let first = before.next();
     let (digest_before, digest) = (&before.digest[..], &end.digest[..]);
     let values: [&(dyn ToSql + Sync); 6] = [
         &namespace_id,

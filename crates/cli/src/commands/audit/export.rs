@@ -48,7 +48,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         let mut lines = String::new();
         for stretch in &next.removed {
             lines.push_str(&line(stretch)?);
-            removed += stretch.last - after;
+            removed += stretch.last.saturating_sub(after);
             after = stretch.last;
         }
         for act in &next.acts {
@@ -85,13 +85,14 @@ struct Next {
 /// Reads what follows a position: the seals of what was removed, then acts. Where retention was at work between the
 /// two questions, both are asked again.
 async fn read_next(client: &Client, path: &Path, after: i64) -> Result<Next, Problem> {
-    let mut missing = after + 1;
+    let next = after.saturating_add(1);
+    let mut missing = next;
     for _ in 0..TRIES {
         let removed = list_removed(client, after).await?;
         let end = removed.last().map_or(after, |it| it.last);
         if removed.first().is_some_and(|it| it.first <= after) {
-            let (first, shown) = (after + 1, path.display());
-            let text = format!("the acts {first} to {end} were removed before {shown} had them");
+            let shown = path.display();
+            let text = format!("the acts {next} to {end} were removed before {shown} had them");
             return Err(Problem::local(text).hint("keep this file, and export to a new one"));
         }
         // From before what was removed: none of that may be there.
@@ -106,7 +107,7 @@ async fn read_next(client: &Client, path: &Path, after: i64) -> Result<Next, Pro
                     format!("the act no. {first} is there although it is said to be removed");
                 return Err(Problem::local(text).hint(CHANGED));
             }
-            Some(first) if first > end + 1 => missing = end + 1,
+            Some(first) if first > end.saturating_add(1) => missing = end.saturating_add(1),
             Some(_) | None => {
                 return Ok(Next {
                     removed,

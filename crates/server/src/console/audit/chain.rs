@@ -63,7 +63,7 @@ pub(in crate::console) async fn page(visit: Visit) -> Answered {
         Err(error) => return keep(shell, error, Vec::new()),
     };
     let first = found.items.first().and_then(|act| act.position);
-    if first.is_some_and(|first| first > checked.end.position + 1) {
+    if first.is_some_and(|first| first > checked.end.next()) {
         // Retention may have been at work between the two.
         if let Err(error) = checked.pass_removed(&visit).await {
             return keep(shell, error, Vec::new());
@@ -117,7 +117,7 @@ fn body(visit: &Visit, checked: &Checked, ended: bool) -> Vec<Markup> {
             "verdict",
         ),
         Some(why @ (ChainBreak::Missing(_) | ChainBreak::Changed)) => {
-            let at = position + 1;
+            let at = checked.end.next();
             let text = format!("The chain does not hold at no. {at}: {why}.");
             (text, "verdict is-bad")
         }
