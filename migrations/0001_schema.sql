@@ -417,7 +417,7 @@ COMMENT ON COLUMN journal.epoch IS 'The lease under which it was written.';
 COMMENT ON COLUMN journal.at IS 'When it was written.';
 COMMENT ON COLUMN journal.events IS 'The events of this write, in order.';
 CREATE TABLE journal_default PARTITION OF journal DEFAULT;
-COMMENT ON TABLE journal_default IS 'Rows whose month has no partition yet.';
+COMMENT ON TABLE journal_default IS 'Rows whose month has no partition: not created yet, or dropped.';
 
 CREATE TYPE effect_state AS ENUM ('pending', 'retrying', 'done', 'failed', 'in_doubt');
 CREATE TYPE effect_guard AS ENUM ('transaction', 'key', 'natural', 'probe', 'repeat', 'review');
@@ -458,7 +458,7 @@ CREATE INDEX effects_by_time ON effects USING brin (intended_at) WITH (autosumma
 CREATE INDEX effects_by_external_id ON effects (namespace_id, external_id) WHERE external_id IS NOT NULL;
 CREATE TABLE effects_default PARTITION OF effects DEFAULT
     WITH (fillfactor = 70);
-COMMENT ON TABLE effects_default IS 'Rows whose month has no partition yet.';
+COMMENT ON TABLE effects_default IS 'Rows whose month has no partition: not created yet, or dropped.';
 
 CREATE TYPE attention_kind AS ENUM ('doubt', 'needs_review', 'quarantined');
 CREATE TABLE attention (

@@ -36,6 +36,7 @@ const PLAIN: &[(&str, &[&str])] = &[
     ("object_versions.rs", &["start_noting"]),
     ("outbox.rs", &["start_dispatching"]),
     ("partitions.rs", &["keep_up"]),
+    ("partitions/days.rs", &["split_by_day"]),
     ("partitions/emptied.rs", &["drop_emptied"]),
     ("pauses.rs", &["await_writers"]),
     ("queue.rs", &["new"]),

@@ -8,19 +8,23 @@
 //!
 //! Rows that went there (the database's clock was ahead for a while, or a dump ran for a month) are
 //! moved into the new partition in the same transaction, under a lock that keeps writers away.
+//!
+//! Where very many runs are accepted, the table of a month has a partition for each of its days.
 
+mod days;
 mod emptied;
 
+pub use days::{RUNS_A_DAY_MIN, split_by_day};
 pub use emptied::drop_emptied;
 
 use jiff::civil::Date;
-use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::{Error, Transaction};
 
 use crate::cell::{Cell, ReadError};
 use crate::pool::PooledClient;
 
-/// The current month, and which partitions of it and the next two are there.
+/// Which partitions of the current month and the next two are missing.
 const MISSING: &str = "
     SELECT t.name, m.month::date, (m.month + interval '1 month')::date,
            t.name || to_char(m.month, '_YYYY_MM'),
@@ -39,7 +43,13 @@ const MISSING: &str = "
 /// One server creates partitions at a time; the others do not wait.
 const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 
-pub(crate) const STATEMENTS: &[&str] = &[MISSING, ALONE, emptied::OLD];
+pub(crate) const STATEMENTS: &[&str] = &[
+    MISSING,
+    ALONE,
+    days::BUSIEST,
+    days::NEXT_MONTH,
+    emptied::OLD,
+];
 
 /// The lock of [`ALONE`]: the letters SEMEL and a number of ours.
 const LOCK: i64 = 0x53_45_4d_45_4c_00_00_02;
@@ -49,6 +59,39 @@ const LOCK_MS: u32 = 100;
 
 /// How long rows of the default partition may take to be moved, in milliseconds: writers wait for it.
 const MOVE_MS: u32 = 5_000;
+
+/// How long a partition is looked at for rows, in milliseconds. One that was emptied a moment ago is all dead
+/// rows, and is looked at again when they are vacuumed.
+const LOOK_MS: u32 = 1_000;
+
+/// How many rows move at most.
+const MOVED_ROWS_MAX: u64 = 1_000;
+
+/// A table that has partitions.
+#[derive(Clone, Copy)]
+enum Table {
+    Journal,
+    Effects,
+}
+
+impl Table {
+    const ALL: [Self; 2] = [Self::Journal, Self::Effects];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Journal => "journal",
+            Self::Effects => "effects",
+        }
+    }
+
+    /// What its partitions are made with.
+    fn storage(self) -> &'static str {
+        match self {
+            Self::Journal => "",
+            Self::Effects => " WITH (fillfactor = 70)",
+        }
+    }
+}
 
 /// The result of creating partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +106,7 @@ pub struct Upkeep {
 
 /// A partition that is not there.
 struct Partition {
-    table: &'static str,
+    table: Table,
     from: Date,
     to: Date,
     name: String,
@@ -100,8 +143,8 @@ async fn missing(client: &PooledClient) -> Result<Vec<Partition>, Error> {
     let rows = client.query(MISSING, &[]).await?;
     let read = |row: &tokio_postgres::Row| Partition {
         table: match row.get(0) {
-            "journal" => "journal",
-            _ => "effects",
+            "journal" => Table::Journal,
+            _ => Table::Effects,
         },
         from: row.get(1),
         to: row.get(2),
@@ -114,11 +157,8 @@ async fn missing(client: &PooledClient) -> Result<Vec<Partition>, Error> {
 /// Makes one partition. False where another server is at it.
 async fn make(client: &mut PooledClient, partition: &Partition) -> Result<bool, Error> {
     let tx = client.transaction().await?;
-    tx.batch_execute(&format!(
-        "SET LOCAL lock_timeout = '{LOCK_MS}ms'; SET LOCAL statement_timeout = '{MOVE_MS}ms'"
-    ))
-    .await?;
-    if !tx.query_one(ALONE, &[&LOCK]).await?.get::<_, bool>(0) {
+    limit(&tx, MOVE_MS).await?;
+    if !is_alone(&tx).await? {
         return Ok(false);
     }
     tx.batch_execute(&text(partition)).await?;
@@ -127,20 +167,24 @@ async fn make(client: &mut PooledClient, partition: &Partition) -> Result<bool, 
     Ok(true)
 }
 
+/// No wait for a lock is long, and no statement for which others wait.
+async fn limit(tx: &Transaction<'_>, statement_ms: u32) -> Result<(), Error> {
+    tx.batch_execute(&format!(
+        "SET LOCAL lock_timeout = '{LOCK_MS}ms'; SET LOCAL statement_timeout = '{statement_ms}ms'"
+    ))
+    .await
+}
+
+/// False where another server is changing partitions.
+async fn is_alone(tx: &Transaction<'_>) -> Result<bool, Error> {
+    Ok(tx.query_one(ALONE, &[&LOCK]).await?.get(0))
+}
+
 /// Makes a table like the others, moves what the default partition has of it, and attaches it.
 /// Names and dates are ours: nothing of a user's enters into this text.
 fn text(partition: &Partition) -> String {
-    let Partition {
-        table,
-        from,
-        to,
-        name,
-        ..
-    } = partition;
-    let storage = match *table {
-        "effects" => " WITH (fillfactor = 70)",
-        _ => "",
-    };
+    let Partition { from, to, name, .. } = partition;
+    let (table, storage) = (partition.table.name(), partition.table.storage());
     format!(
         "LOCK TABLE {table}_default IN ACCESS EXCLUSIVE MODE;
          CREATE TABLE {name} (LIKE {table} INCLUDING ALL){storage};
@@ -152,12 +196,13 @@ fn text(partition: &Partition) -> String {
     )
 }
 
-/// Whether the tables are in use.
+/// Whether the tables are in use, or too large to be looked at now.
 fn is_in_use(error: &Error) -> bool {
     error.code().is_some_and(|code| {
         [
             SqlState::LOCK_NOT_AVAILABLE,
             SqlState::T_R_DEADLOCK_DETECTED,
+            SqlState::QUERY_CANCELED,
         ]
         .contains(code)
     })

@@ -38,6 +38,7 @@ pub mod s3;
 pub mod semel;
 pub mod smtp;
 pub mod sshd;
+pub mod stopwatch;
 mod watchdog;
 
 pub use build::Build;
@@ -54,3 +55,4 @@ pub use proxy::{Cut, Proxy};
 pub use s3::S3;
 pub use smtp::Smtp;
 pub use sshd::Sshd;
+pub use stopwatch::Stopwatch;

@@ -1,4 +1,4 @@
-//! Partition upkeep: creates the monthly partitions of journal and effects ahead of time.
+//! Partition upkeep: creates the partitions of journal and effects ahead of time, and splits a busy month.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +49,7 @@ impl Service for PartitionUpkeep {
                 "this month or the next has no partition yet: something holds a lock on journal or effects"
             );
         }
+        partitions::split_by_day(&self.runtime.cell, partitions::RUNS_A_DAY_MIN).await?;
         Ok(self.pace.interval)
     }
 }

@@ -20,20 +20,22 @@ const LEDGER_SECS_MAX: f64 = 90.0 * 86_400.0;
 
 /// The time, how many effects a second has in the month of a position, as far as statistics say, how
 /// many runs the namespace has, one more than a few at most, and when its first was accepted: no effect
-/// is older.
+/// is older. Where a month is split into days, its statistics are those of the day and of the day before.
 pub(super) const DENSITY: &str = "
     SELECT p.now,
-           coalesce(greatest(c.reltuples, 0)::float8
-                    / greatest(extract(epoch FROM least(p.now, m.month + interval '1 month') - m.month), 1)::float8,
-                    0),
+           (SELECT coalesce(max(greatest(c.reltuples, 0)::float8
+                                / greatest(extract(epoch FROM least(p.now, u.since + u.length) - u.since), 1)::float8), 0)
+              FROM (SELECT f.format, f.length, date_trunc(f.unit, least(p.now, $1), 'UTC') - f.back AS since
+                      FROM (VALUES ('month', '_YYYY_MM', interval '1 month', interval '0'),
+                                   ('day', '_YYYY_MM_DD', interval '1 day', interval '0'),
+                                   ('day', '_YYYY_MM_DD', interval '1 day', interval '1 day'))
+                           AS f (unit, format, length, back)) AS u
+              JOIN pg_class c ON c.oid = to_regclass('effects' || to_char(u.since AT TIME ZONE 'UTC', u.format))),
            (SELECT count(*) FROM (SELECT 1 FROM runs r WHERE r.namespace_id = $2 AND r.parent_id IS NULL
                                    ORDER BY r.accepted_at DESC, r.id DESC LIMIT $3::int8 + 1) AS few),
            (SELECT r.accepted_at FROM runs r WHERE r.namespace_id = $2 AND r.parent_id IS NULL
              ORDER BY r.accepted_at, r.id LIMIT 1)
-      FROM (SELECT moment() AS now) AS p
-     CROSS JOIN LATERAL (SELECT date_trunc('month', least(p.now, $1), 'UTC') AS month) AS m
-      LEFT JOIN pg_class c
-        ON c.oid = to_regclass('effects' || to_char(m.month AT TIME ZONE 'UTC', '_YYYY_MM'))";
+      FROM (SELECT moment() AS now) AS p";
 
 /// How a page of a namespace is read.
 pub(super) enum Way {
