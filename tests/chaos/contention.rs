@@ -30,8 +30,8 @@ const CONNECTIONS: usize = 32;
 const LOGGED_MS: f64 = 500.0;
 
 /// How long a wait for a lock may last, in milliseconds, where three servers of a development build
-/// and their senders share a machine that may stand still in between: less than any lease, so that
-/// nobody waits for one to end. The long campaign asks for 100 of a release build.
+/// and their senders share a machine that may stand still in between: less than the servers' lease of
+/// 30 s, so that nobody waits for one to end. The long campaign asks for 100 of a release build.
 const WAIT_MAX_MS: f64 = 5_000.0;
 
 /// How long the runs may take to end.

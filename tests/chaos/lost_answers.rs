@@ -27,10 +27,13 @@ const LEASE: &str = "2s";
 
 /// The most that a run which could move may stall: the lease and two seconds, and what the longest
 /// call and a busy machine add.
-const IDLE_MAX: Duration = Duration::from_secs(6);
+const IDLE_MAX: Duration = Duration::from_secs(8);
 
 /// How long answers are lost; `SEMEL_LOST_ANSWERS_S` says otherwise.
 const STORM: Duration = Duration::from_secs(12);
+
+/// How many times as long, at most, until each kind was lost that must be.
+const STORMS_MAX: u32 = 5;
 
 /// How many senders there are, each with one delivery at a time.
 const SENDERS: usize = 4;
@@ -120,7 +123,12 @@ async fn no_run_stalls_whatever_responses_are_lost() -> Result<()> {
     let mut chance = Chance::new("lost answers");
     let begun = Instant::now();
     let mut lost = HashMap::new();
-    while begun.elapsed() < storm()? {
+    // Until each kind was lost, which takes longer on a slow machine.
+    let proved = |lost: &HashMap<&str, u64>| {
+        let was_lost = |kind: &&str| lost.get(kind).is_some_and(|count| *count > 0);
+        LOST.iter().all(was_lost) || begun.elapsed() > STORMS_MAX * STORM
+    };
+    while begun.elapsed() < storm()? || !proved(&lost) {
         for kind in KINDS {
             // One more of each kind whenever the last one was lost.
             let so_far = proxy.lost_answers(kind);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use semel_testkit::{Cluster, Options, Peer, Program};
+use semel_testkit::{Cluster, Options, Peer, Program, Stopwatch};
 use tokio::time::sleep;
 
 use crate::servers::{Home, serve};
@@ -41,7 +41,7 @@ async fn a_stop_keeps_its_bound_and_the_call_that_it_cuts_off_is_in_doubt() -> R
         sleep(Duration::from_millis(20)).await;
     }
 
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     first.process.sigterm()?;
     first.process.until_exit(PATIENCE).await?;
     let took = begun.elapsed();

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use semel_testkit::Stopwatch;
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
@@ -84,7 +85,7 @@ async fn one_intent_is_one_run_however_it_is_started() -> Result<()> {
 #[tokio::test]
 async fn a_run_that_waits_shows_what_it_waits_for() -> Result<()> {
     let desk = Desk::open(&[("sign", SIGN), ("work", WORK)]).await?;
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
 
     let (code, waited) = object(&desk, "semel run start sign --key 1 --wait 50s").await?;
     let run = waited["data"]["run"].as_str().context("a run")?.to_owned();

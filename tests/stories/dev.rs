@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Process, Program};
+use semel_testkit::{Process, Program, Stopwatch};
 
 use crate::first_minutes::run;
 
@@ -12,7 +12,7 @@ use crate::first_minutes::run;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn begin(home: &Path) -> Result<Process> {
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let dev = Program::semel()?.arg("dev").current_dir(home).start()?;
     dev.until_line("starting PostgreSQL", PATIENCE).await?;
     ensure!(

@@ -1,10 +1,10 @@
 //! The first minutes: exactly the commands of the README, in an empty directory, from nothing.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Process, Program};
+use semel_testkit::{Process, Program, Stopwatch};
 
 /// What `semel dev` may take from nothing to serving.
 const SERVES_WITHIN: Duration = Duration::from_secs(10);
@@ -74,7 +74,7 @@ fn commands_of(readme: &str, heading: &str) -> Result<Vec<String>> {
 }
 
 async fn start_dev(home: &Path) -> Result<(Process, String)> {
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let dev = Program::semel()?.arg("dev").current_dir(home).start()?;
     dev.until_line("semel is ready at", Duration::from_secs(60))
         .await?;

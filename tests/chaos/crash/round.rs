@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use semel_testkit::Cut;
 use semel_testkit::peer::Behaviour;
 use tokio::time::{Instant, sleep};
@@ -87,7 +87,10 @@ impl<T: Table> Lane<T> {
         let name = cell.to_string().replace(' ', "-");
         for setting in 0..DISPATCHES_MAX {
             let id = format!("{name}-{:04}-{setting}", self.rounds);
-            let mut placed = self.bring(harness, first, cell, id).await?;
+            // A machine that stood still for longer than the lease let the other server have the run.
+            let Some(mut placed) = self.bring(harness, first, cell, id).await? else {
+                continue;
+            };
             match cell.approach() {
                 Approach::Point(_) | Approach::Destination => return Ok(placed),
                 Approach::UnansweredCommit(_, event) => {
@@ -110,14 +113,15 @@ impl<T: Table> Lane<T> {
         bail!("{cell}: the other server was always first")
     }
 
-    /// Delivers, and waits until the server or the destination holds the run.
+    /// Delivers, and waits until the server or the destination holds the run. None where the server did not
+    /// come to its point.
     async fn bring(
         &self,
         harness: &Harness,
         first: &Served,
         cell: T::Cell,
         id: String,
-    ) -> Result<Placed<T::Cell>> {
+    ) -> Result<Option<Placed<T::Cell>>> {
         let path = cell.path(&id);
         if let (Approach::Destination, Some(path)) = (cell.approach(), &path) {
             let hold = Behaviour::HoldBeforeAnswer;
@@ -130,8 +134,10 @@ impl<T: Table> Lane<T> {
             .map(|point| harness.arm(point, subject));
         let mut placed = Placed::deliver(cell, id, first);
         if let Some(watch) = watch {
-            let held = watch.until_held(REACH_PATIENCE).await;
-            placed.hold(held.context(cell.to_string())?);
+            let Ok(held) = watch.until_held(REACH_PATIENCE).await else {
+                return Ok(None);
+            };
+            placed.hold(held);
         }
         if let Some(path) = &path {
             self.until_seen(cell, path).await?;
@@ -140,7 +146,7 @@ impl<T: Table> Lane<T> {
             placed.hear(REACH_PATIENCE).await?;
             ensure!(!placed.runs.is_empty(), "{cell}: the sender has no answer");
         }
-        Ok(placed)
+        Ok(Some(placed))
     }
 
     /// Waits until the destination has seen what it is to have seen.

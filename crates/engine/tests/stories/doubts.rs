@@ -224,7 +224,7 @@ async fn a_probe_finds_what_happened() -> Result<()> {
 
 #[tokio::test]
 async fn a_settlement_that_comes_too_soon_does_not_stop_the_probe() -> Result<()> {
-    let guard = "    guard: probe\n    probe: { http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', after: 2s }\n";
+    let guard = "    guard: probe\n    probe: { http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', after: 6s }\n";
     let world = world_with("plain", guard).await?;
     world
         .peer

@@ -10,8 +10,8 @@ use semel_model::run::RunState;
 use semel_model::{EffectId, Key, RunId};
 use semel_store::runs::RunSnapshot;
 use semel_store::{effects, journal, runs};
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{Stopwatch, patience};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -89,7 +89,7 @@ async fn a_simple_flow_fails_cleanly_on_a_zero_byte() -> Result<()> {
         )
         .await?;
 
-    let begun = tokio::time::Instant::now();
+    let begun = Stopwatch::start();
     let (_, end) = settles(&world, &json!({ "id": "a\0b", "name": "x" })).await?;
 
     ensure!(

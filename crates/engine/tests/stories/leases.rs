@@ -1,12 +1,13 @@
 //! Leases: a session holds exactly the runs that its process carries, whatever responses are lost.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_engine::{SettleError, Settlement};
 use semel_model::run::RunState;
 use semel_store::effects;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{Stopwatch, patience};
 
 use crate::world::{World, soon};
 
@@ -24,7 +25,7 @@ async fn taken(world: &World) -> Result<i64> {
 async fn a_lost_response_to_a_take_strands_no_run() -> Result<()> {
     let mut world = World::start().await?;
     world
-        .publish("steps:\n  - { id: rest, wait: { for: 500ms } }\n")
+        .publish("steps:\n  - { id: rest, wait: { for: 2s } }\n")
         .await?;
     let proxy = world.go_behind_a_proxy().await?;
     let mut runs = Vec::new();
@@ -37,10 +38,10 @@ async fn a_lost_response_to_a_take_strands_no_run() -> Result<()> {
     proxy.lose_every_answer("take", true);
     soon(async || Ok((taken(&world).await? > 0).then_some(()))).await?;
     proxy.lose_every_answer("take", false);
-    let healed = Instant::now();
+    let healed = Stopwatch::start();
     let mut ends = Vec::new();
     for run in runs {
-        let end = world.engine.await_end(run, LIVENESS).await?;
+        let end = world.engine.await_end(run, patience()).await?;
         ends.push(end.context("a run")?.state);
     }
 
@@ -81,7 +82,7 @@ async fn an_operator_can_retry_after_an_unanswered_take() -> Result<()> {
         .engine
         .settle(namespace, effect, happened(), "test")
         .await;
-    let healed = Instant::now();
+    let healed = Stopwatch::start();
     // Until the run is returned, a worker holds it.
     soon(async || {
         let again = world
@@ -96,7 +97,7 @@ async fn an_operator_can_retry_after_an_unanswered_take() -> Result<()> {
     })
     .await?;
     let took = healed.elapsed();
-    let end = world.engine.await_end(accepted.run, LIVENESS).await?;
+    let end = world.engine.await_end(accepted.run, patience()).await?;
 
     assert!(
         matches!(first, Err(SettleError::Unavailable(_))),

@@ -6,6 +6,7 @@ use anyhow::Result;
 use semel_api::types::{Cancel, StartRun};
 use semel_api::{Client, Code};
 use semel_server::auth::token_format;
+use semel_testkit::Stopwatch;
 
 use crate::world::{World, refused, soon};
 
@@ -46,7 +47,7 @@ async fn a_revoked_token_stops_working_within_five_seconds() -> Result<()> {
     world.client.whoami().await?;
     let database = world.database.connect().await?;
 
-    let revoked = std::time::Instant::now();
+    let revoked = Stopwatch::start();
     let revoke = "UPDATE tokens SET revoked_at = moment()";
     database.batch_execute(revoke).await?;
     soon(async || Ok(world.client.whoami().await.is_err().then_some(()))).await?;

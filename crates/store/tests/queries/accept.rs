@@ -13,6 +13,7 @@ use semel_store::journal::EffectChange;
 use semel_store::pauses;
 use semel_store::runs::{self, ReopenResult};
 use semel_store::writer::{ITEM_BYTES_MAX, WriteError};
+use semel_testkit::Stopwatch;
 use uuid::Uuid;
 
 use crate::world::{World, delivery};
@@ -118,7 +119,7 @@ async fn a_key_that_was_forgotten_thousands_of_times_does_not_split_its_batch() 
     let often = delivery("often", "{}", None)?;
     world.bring_back(&often, FORGOTTEN).await?;
 
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let fresh = (0..200).map(|n| delivery(&format!("fresh-{n}"), "{}", None));
     let mut all: Vec<Delivery> = fresh.collect::<Result<_>>()?;
     let keys: Vec<Uuid> = all.iter().map(|it| *it.claim.as_uuid()).collect();
@@ -265,7 +266,7 @@ async fn a_delivery_too_large_for_a_message_is_refused_at_once() -> Result<()> {
     let mut monster = delivery("monster", "{}", None)?;
     monster.events = " ".repeat(ITEM_BYTES_MAX + 1);
 
-    let begun = std::time::Instant::now();
+    let begun = Stopwatch::start();
     let refused = accept.write(monster).await;
     let took = begun.elapsed();
 
@@ -290,7 +291,7 @@ async fn a_writer_that_may_not_try_again_tries_once() -> Result<()> {
     client
         .batch_execute("BEGIN; LOCK TABLE claims IN ACCESS EXCLUSIVE MODE")
         .await?;
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let late = accepting.write(delivery("two", "{}", None)?).await;
     let took = begun.elapsed();
 

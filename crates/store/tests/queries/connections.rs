@@ -6,7 +6,8 @@ use anyhow::{Result, ensure};
 use semel_model::{SessionId, Span};
 use semel_store::claims::start_accepting;
 use semel_store::{Cell, ReadError, flows, sessions};
-use tokio::time::{Instant, timeout};
+use semel_testkit::Stopwatch;
+use tokio::time::timeout;
 
 use crate::world::{World, delivery};
 
@@ -24,7 +25,7 @@ async fn a_session_is_renewed_while_every_pooled_connection_is_taken() -> Result
         taken.push(world.cell.reader().await?);
     }
 
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let renewed = sessions::renew(&world.cell, session, lease).await?;
     let took = begun.elapsed();
     let crowded_out = world.cell.reader().await;
