@@ -5,8 +5,8 @@
 //! Absolute figures move with the machine; only ratios inside one run count. `semel-bench compare`
 //! measures two builds of the product in the same way. `semel-bench fill` fills a database with as many
 //! runs as a long life leaves, and `semel-bench lists` measures every list and page against it. `semel-bench fair` measures a quiet
-//! namespace beside a busy one, `semel-bench claims` new keys beside many that are kept, `semel-bench partitions` a run beside
-//! many months of history. `semel-bench floor` is the short look that CI takes.
+//! namespace beside a busy one, `semel-bench claims` new keys beside many that are kept, `semel-bench grown` keys and runs beside
+//! many runs that have ended, `semel-bench partitions` a run beside many months of history. `semel-bench floor` is the short look that CI takes.
 
 mod bare;
 mod caller;
@@ -21,6 +21,7 @@ mod floor;
 mod goal;
 mod goals;
 mod ground;
+mod grown;
 mod interval;
 mod lists;
 mod load;
@@ -96,6 +97,8 @@ enum Command {
     Fill(fill::Filling),
     /// Looks in a minute whether runs have become far dearer than the rows that they leave.
     Floor(floor::Floor),
+    /// Measures accepting and running beside a long history, and beside none.
+    Grown(grown::Growth),
     /// Measures every list, look-up and page against a filled database.
     Lists(lists::Listing),
     /// Measures what a run costs with many partitions, beside few.
@@ -163,6 +166,7 @@ async fn main() -> Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         Some(Command::Floor(floor)) => return Ok(code(floor::run(floor).await?)),
+        Some(Command::Grown(growth)) => return Ok(code(grown::run(growth).await?)),
         Some(Command::Lists(listing)) => {
             return Ok(code(lists::run(listing).await?));
         }
