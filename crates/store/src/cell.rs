@@ -8,6 +8,7 @@
 //! [`HomeCell`] for control data, [`EveryCell`] for the rows of all slots.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
@@ -94,6 +95,8 @@ struct Shared {
     lists: Pool,
     renewal: Lane,
     recovery: Lane,
+    /// How many callers wait until a transition of theirs is recorded.
+    recording: Arc<AtomicUsize>,
 }
 
 /// Why a cell cannot be used.
@@ -227,6 +230,11 @@ impl Cell {
         &self.shared.recovery
     }
 
+    /// How many callers wait until a transition of theirs is recorded.
+    pub(crate) fn recording(&self) -> &Arc<AtomicUsize> {
+        &self.shared.recording
+    }
+
     /// What the operator chose.
     pub fn options(&self) -> &CellOptions {
         &self.options
@@ -294,6 +302,7 @@ impl Shared {
             lists: pool(Session::List, LIST_CONNECTIONS_MAX, PEOPLE_WAIT_MAX),
             renewal: Lane::new(connector),
             recovery: Lane::new(connector),
+            recording: Arc::default(),
         }
     }
 }

@@ -15,6 +15,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use futures_util::future::{join, join_all};
 use jiff::civil::Date;
@@ -136,6 +137,10 @@ impl Batch for TransitionBatch {
     const LANES: usize = 2;
     /// Measured: `docs/decisions/0005-one-writer-per-process.md`.
     const SECOND_LANE_FROM: usize = 48;
+
+    fn callers(cell: &Cell) -> Arc<AtomicUsize> {
+        cell.recording().clone()
+    }
 
     fn slot(item: &Arc<Transition>) -> Slot {
         item.run.slot()

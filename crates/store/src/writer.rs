@@ -22,17 +22,18 @@ use std::time::{Duration, Instant};
 use semel_model::Slot;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use tokio_postgres::error::SqlState;
 
 use crate::cell::Cell;
 
 pub(crate) mod connection;
+mod failed;
 mod gathering;
 mod lanes;
 pub(crate) mod rows;
 
 pub use connection::WriterConnection;
 use connection::{ErrorClass, classify};
+use failed::{Failed, HELD_UP_MAX, is_held_up};
 use gathering::{Answer, Gathering, Waiting};
 use lanes::{Caller, lane_of};
 
@@ -84,6 +85,19 @@ pub trait Batch: Send + 'static {
     /// two.
     const SECOND_LANE_FROM: usize = 0;
 
+    /// The same, together with those who wait at the writer beside this one, while some do.
+    const SECOND_LANE_BESIDE: usize = 0;
+
+    /// Where those are counted who wait at this writer.
+    fn callers(_cell: &Cell) -> Arc<AtomicUsize> {
+        Arc::default()
+    }
+
+    /// Where those are counted who wait at the writer beside this one.
+    fn callers_beside(_cell: &Cell) -> Arc<AtomicUsize> {
+        Arc::default()
+    }
+
     /// The slot of what an item is about.
     fn slot(item: &Self::Item) -> Slot;
 
@@ -116,6 +130,7 @@ pub trait Batch: Send + 'static {
 pub struct Writer<B: Batch> {
     lanes: Vec<mpsc::Sender<Waiting<B>>>,
     callers: Arc<AtomicUsize>,
+    beside: Arc<AtomicUsize>,
     stopping: watch::Sender<Option<Instant>>,
     held_up: Arc<AtomicUsize>,
 }
@@ -125,6 +140,7 @@ impl<B: Batch> Clone for Writer<B> {
         Self {
             lanes: self.lanes.clone(),
             callers: self.callers.clone(),
+            beside: self.beside.clone(),
             stopping: self.stopping.clone(),
             held_up: self.held_up.clone(),
         }
@@ -152,7 +168,8 @@ impl<B: Batch> Writer<B> {
         };
         Self {
             lanes: (0..B::LANES).map(lane).collect(),
-            callers: Arc::default(),
+            callers: B::callers(cell),
+            beside: B::callers_beside(cell),
             stopping,
             held_up,
         }
@@ -178,7 +195,7 @@ impl<B: Batch> Writer<B> {
             0 => others,
             _ => usize::MAX,
         };
-        let lane = lane_of::<B>(crowd, &item);
+        let lane = lane_of::<B>(crowd, self.beside.load(Ordering::Relaxed), &item);
         let (answer, answered) = oneshot::channel();
         self.lanes[lane]
             .send(Waiting {
@@ -356,34 +373,6 @@ async fn too_late(stopping: &mut watch::Receiver<Option<Instant>>) {
         // The sender is gone, so no signal will come.
         None => std::future::pending().await,
     }
-}
-
-/// How often a batch may be held up by a lock before its items are written one by one.
-const HELD_UP_MAX: u32 = 2;
-
-/// Why a batch was not written.
-enum Failed {
-    /// The database refuses it.
-    Refused(String),
-    /// It waits for a lock that another session keeps.
-    HeldUp(String),
-    /// The database does not answer.
-    Unavailable(String),
-}
-
-impl From<Failed> for WriteError {
-    fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Refused(words) => Self::Refused(words),
-            Failed::HeldUp(words) | Failed::Unavailable(words) => Self::Unavailable(words),
-        }
-    }
-}
-
-/// Whether a statement waited for a lock, or took, too long.
-fn is_held_up(error: &tokio_postgres::Error) -> bool {
-    let code = error.code();
-    code == Some(&SqlState::LOCK_NOT_AVAILABLE) || code == Some(&SqlState::QUERY_CANCELED)
 }
 
 /// The server's own words, where there are any.

@@ -5,6 +5,8 @@ mod found_again;
 mod statement;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use jiff::Timestamp;
 use semel_model::claim::{Claim, Held};
@@ -53,6 +55,12 @@ impl Batch for Accept {
     type Gathered = ();
 
     const LANES: usize = 2;
+    /// Measured: `docs/decisions/0005-one-writer-per-process.md`.
+    const SECOND_LANE_BESIDE: usize = 48;
+
+    fn callers_beside(cell: &Cell) -> Arc<AtomicUsize> {
+        cell.recording().clone()
+    }
 
     fn slot(item: &Delivery) -> Slot {
         item.claim.slot()

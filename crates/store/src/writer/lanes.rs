@@ -13,9 +13,11 @@ impl Drop for Caller<'_> {
     }
 }
 
-/// The lane of an item: the first while few wait, else that of its slot.
-pub(super) fn lane_of<B: Batch>(others: usize, item: &B::Item) -> usize {
-    match others < B::SECOND_LANE_FROM {
+/// The lane of an item: the first while few wait, here or together with those of the writer beside this one;
+/// else that of its slot.
+pub(super) fn lane_of<B: Batch>(others: usize, beside: usize, item: &B::Item) -> usize {
+    let are_few_together = beside > 0 && others.saturating_add(beside) < B::SECOND_LANE_BESIDE;
+    match others < B::SECOND_LANE_FROM || are_few_together {
         true => 0,
         false => usize::from(B::slot(item).number()) % B::LANES,
     }

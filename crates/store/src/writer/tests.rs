@@ -23,6 +23,7 @@ impl Batch for Entries {
 
     const LANES: usize = 2;
     const SECOND_LANE_FROM: usize = 3;
+    const SECOND_LANE_BESIDE: usize = 8;
 
     fn slot(item: &Item) -> Slot {
         Slot::of(&[item.number as u8; 16])
@@ -122,14 +123,18 @@ fn few_callers_share_one_lane_and_many_use_both() {
         subject: u128::from(number),
         entry: None,
     });
-    let lanes = |others| -> HashSet<usize> {
+    let lanes = |others, beside| -> HashSet<usize> {
         let items = items.clone();
         items
-            .map(|item| lane_of::<Entries>(others, &item))
+            .map(|item| lane_of::<Entries>(others, beside, &item))
             .collect()
     };
 
-    assert_eq!(lanes(0), HashSet::from([0]));
-    assert_eq!(lanes(2), HashSet::from([0]));
-    assert_eq!(lanes(3), HashSet::from([0, 1]));
+    assert_eq!(lanes(0, 0), HashSet::from([0]));
+    assert_eq!(lanes(2, 9), HashSet::from([0]));
+    assert_eq!(lanes(3, 0), HashSet::from([0, 1]));
+    // Few together with those of the writer beside this one.
+    assert_eq!(lanes(3, 4), HashSet::from([0]));
+    assert_eq!(lanes(4, 4), HashSet::from([0, 1]));
+    assert_eq!(lanes(usize::MAX, 1), HashSet::from([0, 1]));
 }
