@@ -209,6 +209,8 @@ impl<'a> Rows<'a> {
                 &self.deferred_escalations,
             ];
             all.push((DEFER, values));
+            // A decision may have come since the run looked.
+            all.push((HEAR, vec![&self.deferred]));
         }
         if !self.elapsed.is_empty() {
             all.push((ELAPSE, vec![&self.elapsed, &self.elapsed_count]));

@@ -58,6 +58,7 @@ pub(super) const EXTRA_STATEMENTS: &[&str] = &[
     tasks::OPEN,
     tasks::REOPEN,
     tasks::DEFER,
+    tasks::HEAR,
     tasks::WITHDRAW,
     approvals::OPEN,
     approvals::DEFER,
@@ -127,6 +128,8 @@ impl<'a> Pipeline<'a> {
         let deferred = &columns.deferred;
         if !deferred.ids.is_empty() {
             self.send(waits::DEFER, vec![&deferred.ids, &deferred.untils]);
+            // A callback may have come since the run looked.
+            self.send(waits::WAKE_EARLY, vec![&deferred.ids]);
         }
         if !columns.cancelled.is_empty() {
             self.send(waits::CANCEL, vec![&columns.cancelled]);

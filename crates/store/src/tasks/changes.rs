@@ -6,6 +6,7 @@ use semel_model::{EffectId, RunId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::HEAR;
 use crate::journal::Transition;
 
 /// A write that is submitted twice opens once.
@@ -160,6 +161,8 @@ impl<'a> Rows<'a> {
         }
         if !self.deferred.is_empty() {
             all.push((DEFER, vec![&self.deferred, &self.deferred_untils]));
+            // An answer may have come since the run looked.
+            all.push((HEAR, vec![&self.deferred]));
         }
         if !self.withdrawn.is_empty() {
             all.push((WITHDRAW, vec![&self.withdrawn, &self.withdrawn_count]));

@@ -2,6 +2,7 @@
 
 mod accept;
 mod connections;
+mod deferrals;
 mod duplicates;
 mod effects;
 mod expiry;
