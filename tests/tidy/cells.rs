@@ -20,14 +20,14 @@ const CROSSINGS: u32 = 10;
 const PLAIN: &[(&str, &[&str])] = &[
     ("approvals.rs", &["start_deciding"]),
     ("broadcasts.rs", &["take"]),
-    ("claims/accept.rs", &["start_accepting"]),
+    ("claims/accept.rs", &["callers_beside", "start_accepting"]),
     ("clock.rs", &["start", "move_ahead"]),
     ("duplicates/tally.rs", &["start"]),
     ("gate_exits.rs", &["take_overdue"]),
     ("gates.rs", &["list_overdue"]),
     ("gates/admission_batch.rs", &["start_visiting"]),
     ("health.rs", &["read"]),
-    ("journal.rs", &["start_recording"]),
+    ("journal.rs", &["callers", "start_recording"]),
     (
         "migrate.rs",
         &["migrate", "apply_all", "list_pending", "list_missing"],
@@ -53,7 +53,7 @@ const PLAIN: &[(&str, &[&str])] = &[
     ("tasks/settling.rs", &["start_settling"]),
     ("waits.rs", &["start_answering"]),
     ("webhook_deliveries.rs", &["take_due"]),
-    ("writer.rs", &["start"]),
+    ("writer.rs", &["callers", "callers_beside", "start"]),
     ("writer/connection.rs", &["new"]),
 ];
 

@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 use semel_model::Slot;
 use tokio::sync::{mpsc, oneshot, watch};
 
-
 use crate::cell::Cell;
 
 pub(crate) mod connection;
@@ -190,7 +189,8 @@ impl<B: Batch> Writer<B> {
         }
         let others = self.callers.fetch_add(1, Ordering::Relaxed);
         let _caller = Caller(&self.callers);
-        // While a batch waits for a lock, the other lane is open to half of the others.
+        // While a batch waits for a lock or for an answer that does not come, the other lane is open to half
+        // of the others.
         let crowd = match self.held_up.load(Ordering::Relaxed) {
             0 => others,
             _ => usize::MAX,
@@ -215,7 +215,7 @@ struct Desk<B: Batch> {
     /// How long a batch is tried before its callers get an error: the database is unavailable.
     give_up: Duration,
     stopping: watch::Receiver<Option<Instant>>,
-    /// How many lanes wait for a lock that another session keeps.
+    /// How many lanes wait for a lock that another session keeps, or were not answered.
     held_up: Arc<AtomicUsize>,
     /// Whether it is one of this lane.
     is_held_up: bool,
@@ -323,7 +323,9 @@ impl<B: Batch> Desk<B> {
                     }
                     ErrorClass::Again => {
                         held_up += u32::from(is_held_up(&error));
-                        self.note_held_up(held_up > 0);
+                        if held_up > 0 {
+                            self.note_held_up(true);
+                        }
                         // A process that stops has no time for a second try of all together.
                         let stops = self.stopping.borrow().is_some();
                         if held_up >= HELD_UP_MAX || (stops && held_up > 0 && items.len() > 1) {
@@ -332,6 +334,7 @@ impl<B: Batch> Desk<B> {
                         describe(&error)
                     }
                     ErrorClass::Unknown => {
+                        self.note_held_up(true);
                         self.connection.give_up();
                         describe(&error)
                     }
@@ -341,6 +344,7 @@ impl<B: Batch> Desk<B> {
                     }
                 },
                 Err(_) => {
+                    self.note_held_up(true);
                     self.connection.give_up();
                     "no answer in time".to_owned()
                 }
