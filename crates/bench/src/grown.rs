@@ -17,7 +17,7 @@ use tokio_postgres::Client;
 use crate::ground::{self, ACCEPT_FLOW, KV_FLOW, NewDatabase, Semel};
 use crate::interval::Interval;
 use crate::load::{self, Keys, Poster, Target};
-use crate::meters::{Meters, median};
+use crate::meters::Meters;
 use crate::pairs::{self, PairSide};
 use crate::report::{self, Measured};
 
@@ -31,7 +31,7 @@ const CALLERS: usize = 32;
 const MAKERS: usize = 256;
 
 /// For how long they do before it is said how far they are.
-const STRETCH: Duration = Duration::from_secs(20);
+const SHOW_EVERY: Duration = Duration::from_secs(20);
 
 /// How the two are measured.
 #[derive(Debug, Args)]
@@ -63,14 +63,12 @@ struct Grown {
 
 impl Grown {
     fn of(goal: &'static str, measured: &[(Measured, Measured)]) -> Self {
-        let new: Vec<f64> = measured.iter().map(|(new, _)| new.slice.rate()).collect();
-        let grown = measured.iter().map(|(_, grown)| grown.slice.rate());
         let ratio = pairs::ratio(measured, |side| side.slice.rate());
         Self {
             goal,
             pairs: measured.len(),
-            new_per_s: median(&new),
-            grown_per_s: median(&grown.collect::<Vec<_>>()),
+            new_per_s: pairs::rate(measured.iter().map(|(new, _)| new)),
+            grown_per_s: pairs::rate(measured.iter().map(|(_, grown)| grown)),
             ratio,
             met: ratio.median >= RATIO_MIN,
         }
@@ -155,7 +153,7 @@ impl Bed {
         while bed.ended < runs {
             let tag = format!("h{}", bed.ended);
             let crowd = Poster::crowd(&bed.runs(), MAKERS, Keys::Unique, &tag).await?;
-            bed.ended += load::run(crowd, STRETCH).await?.count;
+            bed.ended += load::run(crowd, SHOW_EVERY).await?.count;
             eprintln!("{} of {runs} runs have ended", bed.ended);
         }
         bed.client.batch_execute("VACUUM ANALYZE").await?;

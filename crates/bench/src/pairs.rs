@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use crate::interval::Interval;
 use crate::load::{self, Keys, Poster, Target};
-use crate::meters::Meters;
+use crate::meters::{Meters, median};
 use crate::report::Measured;
 
 /// One of the two.
@@ -42,6 +42,11 @@ pub(crate) async fn alternate<T>(
 pub(crate) fn ratio<T>(measured: &[(T, T)], of: impl Fn(&T) -> f64) -> Interval {
     let ratios = measured.iter().map(|(a, b)| of(b) / of(a));
     Interval::of(&ratios.collect::<Vec<_>>())
+}
+
+/// How many per second one side had, in the middle of its slices.
+pub(crate) fn rate<'a>(slices: impl Iterator<Item = &'a Measured>) -> f64 {
+    median(&slices.map(|side| side.slice.rate()).collect::<Vec<_>>())
 }
 
 /// One slice: so many callers of a server, and what they cost.

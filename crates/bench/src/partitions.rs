@@ -160,18 +160,14 @@ pub(crate) async fn run(asked: &PartitionCost) -> Result<bool> {
             "pairs": measured.len(),
             "slice_s": asked.slice,
             "of_a_run": costs,
-            "few_per_s": rate(measured.iter().map(|(few, _)| few)),
-            "many_per_s": rate(measured.iter().map(|(_, many)| many)),
+            "few_per_s": pairs::rate(measured.iter().map(|(few, _)| few)),
+            "many_per_s": pairs::rate(measured.iter().map(|(_, many)| many)),
             "ratio_max": RATIO_MAX,
             "met": met,
         });
         report::write(path, &figures)?;
     }
     Ok(met)
-}
-
-fn rate<'a>(slices: impl Iterator<Item = &'a Measured>) -> f64 {
-    median(&slices.map(|side| side.slice.rate()).collect::<Vec<_>>())
 }
 
 /// One database and its server.

@@ -5,7 +5,7 @@
 //! journal row and queue entry all do, and only then is a sender answered. Where the process that
 //! accepts also starts the run, the intent of the run's first effect is in the same commit.
 //!
-//! Rows go in in the order of their identity, so that two servers that accept the same keys at the
+//! Rows go in in the order of their identity, so that two servers, or two lanes of one, that accept the same keys at the
 //! same time wait for each other and never deadlock.
 //!
 //! A claim's row stays when its key expires or is dropped: it is then *free*, which a row without

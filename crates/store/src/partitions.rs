@@ -175,6 +175,13 @@ async fn limit(tx: &Transaction<'_>, statement_ms: u32) -> Result<(), Error> {
     .await
 }
 
+/// How many rows a table has, one more than `most` at most.
+async fn count_rows(tx: &Transaction<'_>, table: &str, most: u64) -> Result<u64, Error> {
+    let count = format!("SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT {most} + 1) AS r");
+    let count: i64 = tx.query_one(&count, &[]).await?.get(0);
+    Ok(count.unsigned_abs())
+}
+
 /// False where another server is changing partitions.
 async fn is_alone(tx: &Transaction<'_>) -> Result<bool, Error> {
     Ok(tx.query_one(ALONE, &[&LOCK]).await?.get(0))

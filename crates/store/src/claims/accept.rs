@@ -134,7 +134,7 @@ fn answer(
 ///
 /// Each round claims what is new and meets the rest; what it meets free is taken over. So a batch
 /// costs at most three statements, however often its keys came before; a further round is needed
-/// only where another server frees or takes a key between two of them.
+/// only where another server or lane frees or takes a key between two of them.
 async fn accept(
     connection: &mut WriterConnection,
     firsts: &[&Delivery],

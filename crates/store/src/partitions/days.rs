@@ -7,9 +7,9 @@
 
 use jiff::ToSpan;
 use jiff::civil::Date;
-use tokio_postgres::{Error, Transaction};
+use tokio_postgres::Error;
 
-use super::{LOOK_MS, MOVED_ROWS_MAX, Table, is_alone, is_in_use, limit};
+use super::{LOOK_MS, MOVED_ROWS_MAX, Table, count_rows, is_alone, is_in_use, limit};
 use crate::cell::{Cell, ReadError};
 use crate::pool::PooledClient;
 
@@ -17,7 +17,7 @@ use crate::pool::PooledClient;
 pub const RUNS_A_DAY_MIN: i64 = 86_400_000;
 
 /// A default partition with more rows is not looked through while everybody waits.
-const DEFAULT_ROWS_MAX: i64 = 50_000;
+const DEFAULT_ROWS_MAX: u64 = 50_000;
 
 /// The most runs that were accepted in a day, of yesterday and today.
 pub(super) const BUSIEST: &str = "
@@ -84,9 +84,10 @@ async fn split_month(client: &mut PooledClient, table: Table) -> Result<bool, Er
         return Ok(false);
     }
     let month = Month::of(table, month);
-    let early = count(&tx, &month.name, MOVED_ROWS_MAX.cast_signed()).await?;
-    let left = count(&tx, &format!("{}_default", table.name()), DEFAULT_ROWS_MAX).await?;
-    if early > MOVED_ROWS_MAX.cast_signed() || left > DEFAULT_ROWS_MAX {
+    let default = format!("{}_default", table.name());
+    let early = count_rows(&tx, &month.name, MOVED_ROWS_MAX).await?;
+    let left = count_rows(&tx, &default, DEFAULT_ROWS_MAX).await?;
+    if early > MOVED_ROWS_MAX || left > DEFAULT_ROWS_MAX {
         tracing::warn!(
             table = table.name(),
             early,
@@ -102,12 +103,6 @@ async fn split_month(client: &mut PooledClient, table: Table) -> Result<bool, Er
     Ok(true)
 }
 
-/// How many rows a table has, one more than `most` at most.
-async fn count(tx: &Transaction<'_>, table: &str, most: i64) -> Result<i64, Error> {
-    let count = format!("SELECT count(*) FROM (SELECT 1 FROM {table} LIMIT {most} + 1) AS r");
-    Ok(tx.query_one(&count, &[]).await?.get(0))
-}
-
 /// A month of a table. Names and dates are ours: nothing of a user's enters into these texts.
 struct Month {
     table: Table,
@@ -116,9 +111,8 @@ struct Month {
 }
 
 impl Month {
-    fn of(table: Table, month: Date) -> Self {
-        let name = format!("{}_{}", table.name(), month.strftime("%Y_%m"));
-        let first = month.first_of_month();
+    fn of(table: Table, first: Date) -> Self {
+        let name = format!("{}_{}", table.name(), first.strftime("%Y_%m"));
         Self { table, name, first }
     }
 

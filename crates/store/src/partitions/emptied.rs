@@ -6,7 +6,7 @@
 
 use tokio_postgres::Error;
 
-use super::{LOOK_MS, MOVE_MS, MOVED_ROWS_MAX, is_alone, is_in_use, limit};
+use super::{LOOK_MS, MOVE_MS, MOVED_ROWS_MAX, count_rows, is_alone, is_in_use, limit};
 use crate::cell::{Cell, ReadError};
 use crate::pool::PooledClient;
 
@@ -52,10 +52,8 @@ pub async fn drop_emptied(cell: &Cell) -> Result<u32, ReadError> {
 async fn drop_one(client: &mut PooledClient, table: &str, name: &str) -> Result<bool, Error> {
     let tx = client.transaction().await?;
     limit(&tx, LOOK_MS).await?;
-    let count =
-        format!("SELECT count(*) FROM (SELECT 1 FROM {name} LIMIT {MOVED_ROWS_MAX} + 1) AS r");
-    let count: i64 = tx.query_one(&count, &[]).await?.get(0);
-    if count.unsigned_abs() > MOVED_ROWS_MAX || !is_alone(&tx).await? {
+    let left = count_rows(&tx, name, MOVED_ROWS_MAX).await?;
+    if left > MOVED_ROWS_MAX || !is_alone(&tx).await? {
         return Ok(false);
     }
     limit(&tx, MOVE_MS).await?;

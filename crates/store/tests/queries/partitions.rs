@@ -172,12 +172,29 @@ async fn until_noon_of(client: &Connection, day: i32) -> Result<Duration> {
     ))
 }
 
-/// A world whose next month has a partition for each day.
-async fn split() -> Result<(World, Connection)> {
+/// A world in which a hundred runs were accepted today.
+async fn busy() -> Result<(World, Connection)> {
     let world = World::start().await?;
     partitions::keep_up(&world.cell).await?;
     let client = world.connect().await?;
     client.batch_execute(BUSY).await?;
+    Ok((world, client))
+}
+
+/// Leaves rows of the fifth of the next month, as a server whose clock was ahead does.
+async fn leave_early(client: &Connection, rows: i32) -> Result<()> {
+    let early = "
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT (date_trunc('month', moment() AT TIME ZONE 'UTC') + interval '1 month 4 days')::date,
+               gen_random_uuid(), 1, 1, moment(), '[]'
+          FROM generate_series(1, $1)";
+    client.execute(early, &[&rows]).await?;
+    Ok(())
+}
+
+/// A world whose next month has a partition for each day.
+async fn split() -> Result<(World, Connection)> {
+    let (world, client) = busy().await?;
     assert_eq!(partitions::split_by_day(&world.cell, 100).await?, 2);
     Ok((world, client))
 }
@@ -260,16 +277,8 @@ async fn a_month_that_was_split_is_dropped_as_others_are() -> Result<()> {
 
 #[tokio::test]
 async fn a_month_that_is_in_use_is_split_later_and_loses_no_row() -> Result<()> {
-    let world = World::start().await?;
-    partitions::keep_up(&world.cell).await?;
-    let client = world.connect().await?;
-    client.batch_execute(BUSY).await?;
-    // A server whose clock was ahead has left a row there.
-    let early = "
-        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
-        SELECT (date_trunc('month', moment() AT TIME ZONE 'UTC') + interval '1 month 4 days')::date,
-               gen_random_uuid(), 1, 1, moment(), '[]'";
-    client.batch_execute(early).await?;
+    let (world, client) = busy().await?;
+    leave_early(&client, 1).await?;
     let dump = world.connect().await?;
     dump.batch_execute("BEGIN; LOCK TABLE journal, effects IN ACCESS SHARE MODE")
         .await?;
@@ -290,16 +299,8 @@ async fn a_month_that_is_in_use_is_split_later_and_loses_no_row() -> Result<()> 
 
 #[tokio::test]
 async fn a_month_with_many_rows_is_not_split() -> Result<()> {
-    let world = World::start().await?;
-    partitions::keep_up(&world.cell).await?;
-    let client = world.connect().await?;
-    client.batch_execute(BUSY).await?;
-    let early = "
-        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
-        SELECT (date_trunc('month', moment() AT TIME ZONE 'UTC') + interval '1 month 4 days')::date,
-               gen_random_uuid(), 1, 1, moment(), '[]'
-          FROM generate_series(1, 1001)";
-    client.batch_execute(early).await?;
+    let (world, client) = busy().await?;
+    leave_early(&client, 1_001).await?;
 
     let split = partitions::split_by_day(&world.cell, 100).await?;
 
