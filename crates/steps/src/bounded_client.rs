@@ -57,7 +57,7 @@ impl BoundedClient {
             .https_only(https_only)
             .connect_timeout(CONNECT_PATIENCE)
             .timeout(PATIENCE);
-        Ok(Self(builder.build()?))
+        Ok(Self(builder.build().map_err(SetupError::new)?))
     }
 
     /// Reads a document, with a bearer token where one is needed.

@@ -14,8 +14,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Client, Method, StatusCode};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, StatusCode};
 use semel_model::connection::Target;
 use semel_model::request::HttpRequest;
 use semel_model::{Doubt, EffectId, Fault, FaultKind, Guard, Outcome, SecretText};
@@ -32,21 +32,25 @@ mod auth;
 mod body;
 mod classify;
 mod client;
+mod clients;
 mod connect;
 mod head;
 mod multipart;
 mod pages;
+mod redirect;
 mod resolve;
 mod send_state;
 mod token;
 mod unzip;
 
-pub use client::{Pooling, SetupError};
+pub use clients::{Pooling, SetupError};
 pub use token::Tokens;
 
 use answer::{Answer, Room};
 use auth::Signed;
+use body::{Outgoing, Pieces};
 use classify::describe;
+use client::{Client, ExchangeError, OutgoingRequest};
 use send_state::{SENDING, SendState};
 
 /// The most bytes of an answer that are held in memory. What is longer is kept by reference.
@@ -58,7 +62,7 @@ const REDIRECTS_MAX: u8 = 3;
 /// Makes HTTP calls.
 #[derive(Clone)]
 pub struct HttpExecutor {
-    clients: Arc<client::Clients>,
+    clients: Arc<clients::Clients>,
     gate: Arc<dyn SendGate>,
     reach: Reach,
 }
@@ -110,9 +114,9 @@ impl HttpExecutor {
     ///
     /// # Errors
     ///
-    /// If the system's TLS cannot be set up.
+    /// If the system's TLS cannot be set up, or the proxy's address cannot be used.
     pub fn new(gate: Arc<dyn SendGate>, reach: &Reach) -> Result<Self, SetupError> {
-        let clients = client::Clients::new(gate.clone(), reach.egress.clone())?;
+        let clients = clients::Clients::new(gate.clone(), reach.egress.clone())?;
         Ok(Self {
             clients: Arc::new(clients),
             gate,
@@ -157,8 +161,7 @@ impl HttpExecutor {
             origin: None,
         };
         let client = self.clients.usual(pooling, timeout_of(request, route));
-        let sending = client
-            .and_then(|client| Sending::new(request, route, key, (client, pooling)))
+        let sending = Sending::new(request, route, key, (client, pooling))
             .and_then(|sending| Signed::with(to, &sending.url, headers).map(|s| (sending, s)));
         match sending {
             Ok((sending, signed)) => self.exchange(&Sending { signed, ..sending }).await,
@@ -178,7 +181,7 @@ impl HttpExecutor {
             if let Some(name) = &request.connection {
                 route.destination(name)?;
             }
-            let client = self.clients.usual(pooling, timeout_of(request, route))?;
+            let client = self.clients.usual(pooling, timeout_of(request, route));
             return Sending::new(request, route, key, (client, pooling));
         };
         let Target::Http(target) = &to.connection.to else {
@@ -224,7 +227,7 @@ impl HttpExecutor {
         let mut url = first.clone();
         for _ in 0..sending.redirects() {
             let answer = self.send(sending, &url, room).await?;
-            match find_redirect(&url, &answer).map_err(Outcome::Failed)? {
+            match redirect::find(&url, &answer).map_err(Outcome::Failed)? {
                 Some(next) => url = next,
                 None => return Ok(answer),
             }
@@ -255,26 +258,25 @@ impl HttpExecutor {
         {
             headers.insert(CONTENT_TYPE, media_type);
         }
-        let mut call = sending
-            .client
-            .request(sending.method.clone(), url.clone())
-            .headers(headers)
-            .timeout(sending.deadline.saturating_duration_since(Instant::now()));
         let port = url.port_or_known_default().unwrap_or_default();
-        let sending_state = SendState::new(port, !content.is_empty(), sending.pooling);
-        let sending_state = Arc::new(sending_state);
-        if !content.is_empty() || request.body.is_some() {
-            let subject = sending.key.map(|key| key.to_string()).unwrap_or_default();
-            let pieces =
-                body::Pieces::new(content, self.gate.clone(), sending_state.clone(), subject);
-            call = call.body(reqwest::Body::wrap(pieces));
-        }
+        let sending_state = Arc::new(SendState::new(port, !content.is_empty(), sending.pooling));
+        let subject = sending.key.map(|key| key.to_string()).unwrap_or_default();
+        let (gate, state) = (self.gate.clone(), sending_state.clone());
+        let body = Outgoing::Left(Pieces::new(content, gate, state, subject));
+        let outgoing = OutgoingRequest {
+            method: sending.method.clone(),
+            url,
+            headers,
+            body,
+            deadline: sending.deadline,
+        };
         // Opening resources and fetching tokens takes time.
         if !self.gate.is_open() {
             return Err(Outcome::Failed(lease_lost()));
         }
-        match SENDING.scope(sending_state.clone(), call.send()).await {
-            Ok(response) if response.status() == StatusCode::UNAUTHORIZED => {
+        let exchange = sending.client.send(outgoing);
+        match SENDING.scope(sending_state.clone(), exchange).await {
+            Ok(response) if response.status == StatusCode::UNAUTHORIZED => {
                 let answer = Answer::read(response, room).await?;
                 Err(self.unauthorized(sending, answer).await)
             }
@@ -284,15 +286,18 @@ impl HttpExecutor {
     }
 
     /// What it means that there is no answer.
-    fn broken(&self, error: &reqwest::Error, sending_state: &SendState) -> Outcome {
+    fn broken(&self, error: &ExchangeError, sending_state: &SendState) -> Outcome {
         if let Some(fault) = classify::find_refusal(error) {
             return Outcome::Failed(fault.clone());
         }
-        if error.is_builder() {
-            return Outcome::Failed(Fault::permanent("bad-request", describe(error)));
-        }
-        if error.is_connect() {
-            return Outcome::Failed(Fault::passing("no-connection", describe(error)));
+        match error {
+            ExchangeError::Address(_) => {
+                return Outcome::Failed(Fault::permanent("bad-request", describe(error)));
+            }
+            ExchangeError::Exchange(broken) if broken.is_connect() => {
+                return Outcome::Failed(Fault::passing("no-connection", describe(error)));
+            }
+            ExchangeError::Exchange(_) | ExchangeError::TimedOut | ExchangeError::Body(_) => {}
         }
         if classify::is_stranger(error) {
             return Outcome::Failed(Fault::permanent("sign-in-refused", describe(error)));
@@ -368,27 +373,6 @@ fn timeout_of(request: &HttpRequest, route: Route<'_>) -> Duration {
     let most = route.to.and_then(|to| to.connection.timeout);
     let timeout = most.map_or(request.timeout, |most| most.min(request.timeout));
     timeout.to_duration()
-}
-
-/// Where an answer leads, if it leads anywhere.
-fn find_redirect(from: &Url, answer: &Answer) -> Result<Option<Url>, Fault> {
-    let refuse = |why: &str| {
-        let message = format!("the redirect leads {why}, so it was not followed");
-        Fault::permanent("redirect-refused", message)
-    };
-    if !matches!(answer.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
-        return Ok(None);
-    }
-    let Some(location) = answer.headers.get(LOCATION) else {
-        return Ok(None);
-    };
-    let location = location.to_str().map_err(|_| refuse("nowhere"))?;
-    let next = from.join(location).map_err(|_| refuse("nowhere"))?;
-    let next = head::read_url(next.as_str()).map_err(|_| refuse("to an invalid address"))?;
-    if from.scheme() == "https" && next.scheme() != "https" {
-        return Err(refuse("from https to http"));
-    }
-    Ok(Some(next))
 }
 
 fn lease_lost() -> Fault {

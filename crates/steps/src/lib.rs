@@ -22,6 +22,7 @@ pub mod redact;
 pub mod resources;
 pub mod ssh;
 pub mod stage;
+mod tls;
 
 pub use db::DbExecutor;
 pub use destination::Destination;

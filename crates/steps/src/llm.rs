@@ -7,7 +7,7 @@ mod anthropic;
 mod openai;
 mod schema;
 
-use reqwest::header::{AUTHORIZATION, HeaderName};
+use hyper::header::{AUTHORIZATION, HeaderName};
 use semel_model::connection::{LlmPrice, LlmShape, LlmTarget, Target};
 use semel_model::request::{CacheScope, HttpRequest, LlmRequest};
 use semel_model::{EffectId, Fault, FlowName, Outcome, Receipt, RunId, SecretText};

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use reqwest::header::HeaderName;
+use hyper::header::HeaderName;
 use semel_model::connection::Target;
 use semel_model::request::{HttpRequest, Message};
 use semel_model::{EffectId, Fault, Outcome, SecretText, Span};

@@ -7,6 +7,8 @@ mod auth;
 mod bodies;
 mod limits;
 mod papers;
+mod proxy;
 mod requests;
 mod ssrf;
 pub(crate) mod stage;
+mod versions;

@@ -7,10 +7,6 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod};
 use rustls::ClientConfig;
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls_platform_verifier::Verifier;
 use semel_model::connection::{PostgresTarget, Tls};
 use semel_model::{Fault, FaultKind};
 use tokio_postgres::config::SslMode;
@@ -20,6 +16,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::classify;
 use crate::destination::Destination;
 use crate::egress::{self, Egress};
+use crate::tls;
 
 /// How long a connection may take to stand.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
@@ -172,17 +169,11 @@ fn trusting(pem: Option<&str>) -> Result<ClientConfig, Fault> {
     let unfit = |what: &str, error: &dyn std::fmt::Display| {
         Fault::permanent("connection-unfit", format!("{what}: {error}")).of(FaultKind::Unfit)
     };
-    let extra = CertificateDer::pem_slice_iter(pem.unwrap_or_default().as_bytes())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| unfit("`trust` is no PEM", &error))?;
-    let provider = Arc::new(aws_lc_rs::default_provider());
-    let verifier = Verifier::new_with_extra_roots(extra, provider.clone())
-        .map_err(|error| unfit("cannot set up TLS", &error))?;
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| unfit("cannot set up TLS", &error))?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
-    Ok(config)
+    let extra = match pem {
+        Some(pem) => tls::read_certificates(pem),
+        None => Ok(Vec::new()),
+    };
+    let extra = extra.map_err(|error| unfit("`trust` is no PEM", &error))?;
+    let config = tls::trusting(extra).map_err(|error| unfit("cannot set up TLS", &error))?;
+    Ok(config.with_no_client_auth())
 }

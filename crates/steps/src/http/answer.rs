@@ -5,17 +5,18 @@ use std::io;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
-use jiff::Timestamp;
-use jiff::fmt::rfc2822;
-use reqwest::header::{
+use hyper::StatusCode;
+use hyper::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER,
 };
-use reqwest::{Response, StatusCode};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use semel_model::{
     Doubt, Fault, FaultKind, Looked, Outcome, Receipt, Resource, SettledBy, Span, json,
 };
 use serde_json::{Map, Value};
 
+use super::client::Response;
 use super::unzip::{Unpacked, Unread};
 use crate::failpoint::failpoint;
 use crate::resources::{KeepError, ResourceStore};
@@ -60,9 +61,9 @@ pub(super) struct Room<'a> {
 
 impl Answer {
     /// Reads an answer. Where that tells of no answer, it tells of an outcome.
-    pub(super) async fn read(response: Response, room: Room<'_>) -> Result<Self, Outcome> {
-        let status = response.status();
-        let mut headers = response.headers().clone();
+    pub(super) async fn read(mut response: Response, room: Room<'_>) -> Result<Self, Outcome> {
+        let status = response.status;
+        let mut headers = std::mem::take(&mut response.headers);
         let is_gzip = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"gzip");
         let gzip = headers.get(CONTENT_ENCODING).is_some_and(is_gzip);
         if gzip {
@@ -325,7 +326,7 @@ mod tests {
 
     fn asked(pairs: &[(&'static str, &str)]) -> Option<Span> {
         let pairs = pairs.iter().map(|(name, value)| {
-            let name = reqwest::header::HeaderName::from_static(name);
+            let name = hyper::header::HeaderName::from_static(name);
             (name, HeaderValue::from_str(value).unwrap())
         });
         read_retry_after(&pairs.collect())

@@ -2,15 +2,15 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::Client;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use semel_model::connection::{HttpAuth, HttpTarget, Target};
 use semel_model::{Fault, SecretText};
 use tokio::time::Instant;
 use url::{Origin, Url};
 
+use super::client::Client;
 use super::head;
-use super::token::{Client as TokenClient, Held, Tokens};
+use super::token::{Held, TokenRequest, Tokens};
 use crate::destination::Destination;
 
 /// What a request carries because of where it goes, and where that is.
@@ -74,7 +74,7 @@ impl Signed {
                 secret,
                 scope,
             } => {
-                let asking = TokenClient {
+                let asking = TokenRequest {
                     url: token_url,
                     id: client_id,
                     secret: to.secret(secret)?,

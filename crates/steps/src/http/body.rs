@@ -7,11 +7,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
+use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame, SizeHint};
 use semel_model::request::HttpRequest;
 use semel_model::{EffectId, Fault};
@@ -35,9 +36,7 @@ pub(super) struct Content {
 
 enum Segment {
     Held(Bytes),
-    /// Behind a lock that is never contended: streams are not shareable between threads, and the
-    /// HTTP client asks for bodies that are.
-    Streamed(Mutex<BoxStream<'static, io::Result<Bytes>>>),
+    Streamed(BoxStream<'static, io::Result<Bytes>>),
 }
 
 impl Content {
@@ -82,8 +81,7 @@ impl Content {
         })?;
         let Opened { bytes, stream } = store.open(namespace_id, resource).await?;
         self.bytes += bytes;
-        let stream = Segment::Streamed(Mutex::new(stream));
-        self.segments.push_back(stream);
+        self.segments.push_back(Segment::Streamed(stream));
         Ok(())
     }
 
@@ -91,6 +89,9 @@ impl Content {
         self.bytes == 0
     }
 }
+
+/// What a step sends, or bytes of our own making, which no gate holds back.
+pub(super) type Outgoing = Either<Pieces, Full<Bytes>>;
 
 /// A body that leaves piece by piece.
 pub(super) struct Pieces {
@@ -196,7 +197,6 @@ impl Pieces {
                     self.segments.pop_front();
                 }
                 Some(Segment::Streamed(stream)) => {
-                    let stream = stream.get_mut().unwrap_or_else(PoisonError::into_inner);
                     match ready!(stream.as_mut().poll_next(context)) {
                         Some(Ok(bytes)) => self.rest = bytes,
                         Some(Err(error)) => return Poll::Ready(Err(BrokenOff::Resource(error))),

@@ -6,20 +6,17 @@ use std::io;
 use rustls::AlertDescription as Alert;
 use semel_model::Fault;
 
+use super::client::ExchangeError;
 use super::resolve::AddressRefused;
 
-/// The error and its causes, without the address: it may carry secrets in its query.
-pub(super) fn describe(error: &reqwest::Error) -> String {
+/// The error and its causes. None of them names the address, which may carry secrets in its query.
+pub(super) fn describe(error: &ExchangeError) -> String {
     let causes: Vec<String> = causes(error).map(ToString::to_string).collect();
-    match causes.join(": ").as_str() {
-        "" if error.is_timeout() => "no answer in time".to_owned(),
-        "" => "the connection broke".to_owned(),
-        text => text.to_owned(),
-    }
+    causes.join(": ")
 }
 
 /// The refusal of an address among an error's causes.
-pub(super) fn find_refusal(error: &reqwest::Error) -> Option<&Fault> {
+pub(super) fn find_refusal(error: &ExchangeError) -> Option<&Fault> {
     causes(error).find_map(|cause| cause.downcast_ref().map(|AddressRefused(fault)| fault))
 }
 
@@ -28,7 +25,7 @@ pub(super) fn find_refusal(error: &reqwest::Error) -> Option<&Fault> {
 /// In TLS 1.3 a client has sent its first request by the time a server looks at its certificate.
 /// A server that refuses it there has not read the request, and says so with one of these alerts,
 /// which have no place after a handshake.
-pub(super) fn is_stranger(error: &reqwest::Error) -> bool {
+pub(super) fn is_stranger(error: &ExchangeError) -> bool {
     let alert = |cause: &(dyn Error + 'static)| {
         let inner = cause
             .downcast_ref::<io::Error>()
@@ -54,6 +51,7 @@ pub(super) fn is_stranger(error: &reqwest::Error) -> bool {
         .any(|alert| refusals.contains(&alert))
 }
 
-fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
-    std::iter::successors(Error::source(error), |error| Error::source(*error))
+fn causes(error: &ExchangeError) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    let first: &(dyn Error + 'static) = error;
+    std::iter::successors(Some(first), |error| Error::source(*error))
 }

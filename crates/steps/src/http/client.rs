@@ -1,229 +1,162 @@
-//! HTTP clients: one pair for most destinations, one more for each that has certificates.
+//! One exchange: a request leaves, a response comes back, both before one deadline.
 //!
-//! The kernel keeps sending what a process handed to it, even when the process is gone. So that
-//! nothing of a request arrives long after its timeout, a socket gives up on bytes that stay
-//! unacknowledged for as long as the request may take. The bound belongs to the client, so there is
-//! a pair for each of a few bounds.
+//! Connections are kept and shared by the client of `hyper-util`. What is built on it here is no more than an
+//! exchange needs: no redirect, no cookie, no decompression, and no retry of anything that may have left.
+//! Decision 20 has the reasons.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::Future;
 use std::time::Duration;
 
-use reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy};
-use semel_model::connection::{HttpAuth, HttpTarget};
-use semel_model::{Fault, SecretText};
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, HeaderMap, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_util::client::legacy;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::task::coop::consume_budget;
+use tokio::time::{Instant, timeout_at};
+use url::Url;
 
-use super::{connect, resolve};
-use crate::destination::Destination;
-use crate::egress::Egress;
-use crate::gate::SendGate;
-
-/// How long a connection may take to stand.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+use super::body::Outgoing;
+use super::connect::Connector;
 
 /// How long an unused connection is kept. Shorter than the five seconds after which common servers
 /// close theirs, so that a request rarely meets a connection that is being closed.
 const IDLE_MAX: Duration = Duration::from_secs(4);
 
-/// The most destinations with certificates whose clients are kept.
-const KEPT_MAX: usize = 256;
+/// How long a shared connection of HTTP/2 with open streams may be silent before it is asked whether it stands, and
+/// then how long the answer may take. Without that, one that went silent would be used as long as requests come.
+const HTTP2_PING: Duration = Duration::from_secs(5);
 
-/// What most requests may take.
-const USUAL_TIMEOUT: Duration = Duration::from_secs(30);
+/// What this client calls itself.
+pub(super) const NAME: HeaderValue =
+    HeaderValue::from_static(concat!("semel/", env!("CARGO_PKG_VERSION")));
 
-/// For how many seconds sent bytes may stay unacknowledged, smallest first. A request gets the
-/// longest that its timeout allows.
-const WIRE_SECS: [u64; 14] = [1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600];
+/// What a request accepts that does not say.
+const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
 
-/// Which connections a request may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pooling {
-    /// One that was used before: for what may be repeated.
-    Shared,
-    /// One of its own: a kept connection that closes at the wrong moment would leave a doubt that
-    /// only a person can settle.
-    Fresh,
-}
-
-/// The HTTP client could not be set up.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot set up the HTTP client")]
-pub struct SetupError(#[from] reqwest::Error);
-
-/// Every client of one gate.
-pub(super) struct Clients {
-    gate: Arc<dyn SendGate>,
-    egress: Arc<Egress>,
-    usual: Mutex<HashMap<Duration, Pair>>,
-    own: Mutex<HashMap<Own, (i64, Pair)>>,
-}
-
-/// Namespace, name and bound of a destination with certificates.
-type Own = (i32, String, Duration);
-
+/// A client with connections of its own. Cheap to clone.
 #[derive(Clone)]
-struct Pair {
-    shared: Client,
-    fresh: Client,
+pub(super) struct Client {
+    connections: legacy::Client<Connector, Outgoing>,
+    /// What opens the proxy, for requests that it reads. A tunnel is opened where it is made.
+    proxy_auth: Option<HeaderValue>,
 }
 
-impl Pair {
-    fn pick(&self, pooling: Pooling) -> Client {
-        match pooling {
-            Pooling::Shared => self.shared.clone(),
-            Pooling::Fresh => self.fresh.clone(),
-        }
-    }
+/// A request that is about to be sent.
+pub(super) struct OutgoingRequest<'a> {
+    pub(super) method: Method,
+    pub(super) url: &'a Url,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Outgoing,
+    /// Until when all of the response has to be there.
+    pub(super) deadline: Instant,
 }
 
-impl Clients {
-    pub(super) fn new(gate: Arc<dyn SendGate>, egress: Arc<Egress>) -> Result<Self, SetupError> {
-        let bound = wire_patience(USUAL_TIMEOUT);
-        let usual = build(&gate, &egress, bound, |builder| builder)?;
-        Ok(Self {
-            gate,
-            egress,
-            usual: Mutex::new(HashMap::from([(bound, usual)])),
-            own: Mutex::default(),
-        })
-    }
-
-    /// The client for whatever has no certificates of its own, for a request that may take so long.
-    pub(super) fn usual(&self, pooling: Pooling, timeout: Duration) -> Result<Client, Fault> {
-        let bound = wire_patience(timeout);
-        let mut usual = self.usual.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pair) = usual.get(&bound) {
-            return Ok(pair.pick(pooling));
-        }
-        let built = build(&self.gate, &self.egress, bound, |builder| builder);
-        let pair = built.map_err(|error| Fault::passing("no-connection", error.to_string()))?;
-        let client = pair.pick(pooling);
-        usual.insert(bound, pair);
-        Ok(client)
-    }
-
-    /// The client for a destination, with its certificates.
-    pub(super) fn of(
-        &self,
-        to: &Destination,
-        target: &HttpTarget,
-        pooling: Pooling,
-        timeout: Duration,
-    ) -> Result<Client, Fault> {
-        let identity = match &target.auth {
-            HttpAuth::Mtls {
-                certificate,
-                secret,
-            } => Some((certificate, to.secret(secret)?)),
-            HttpAuth::None
-            | HttpAuth::Bearer { .. }
-            | HttpAuth::Basic { .. }
-            | HttpAuth::Header { .. }
-            | HttpAuth::Oauth2 { .. } => None,
-        };
-        if identity.is_none() && target.trust.is_none() {
-            return self.usual(pooling, timeout);
-        }
-        let bound = wire_patience(timeout);
-        let name = (to.namespace_id, to.name.clone(), bound);
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((version, pair)) = own.get(&name)
-            && *version == to.version
-        {
-            return Ok(pair.pick(pooling));
-        }
-        let pair = self.build_own(to, target, identity, bound)?;
-        if own.len() >= KEPT_MAX {
-            // A client that is still used comes back at the price of one handshake.
-            own.clear();
-        }
-        own.insert(name, (to.version, pair.clone()));
-        Ok(pair.pick(pooling))
-    }
-
-    fn build_own(
-        &self,
-        to: &Destination,
-        target: &HttpTarget,
-        identity: Option<(&String, &SecretText)>,
-        bound: Duration,
-    ) -> Result<Pair, Fault> {
-        let unfit = |what: &str| {
-            let message = format!("the {what} of the connection `{}` is not PEM", to.name);
-            Fault::permanent("connection-invalid", message)
-        };
-        let trust = target.trust.as_deref().unwrap_or_default();
-        let trusted = Certificate::from_pem_bundle(trust.as_bytes());
-        let trusted = trusted.map_err(|_| unfit("`trust`"))?;
-        let identity = match identity {
-            Some((certificate, key)) => {
-                let pem = SecretText::new(format!("{certificate}\n{}\n", key.reveal()));
-                let identity = Identity::from_pem(pem.reveal().as_bytes());
-                Some(identity.map_err(|_| unfit("certificate or its key"))?)
-            }
-            None => None,
-        };
-        let pair = build(&self.gate, &self.egress, bound, |builder| {
-            let builder = builder.tls_certs_merge(trusted.clone());
-            match &identity {
-                Some(identity) => builder.identity(identity.clone()),
-                None => builder,
-            }
-        });
-        pair.map_err(|_| unfit("certificate, its key, or `trust`"))
-    }
+/// Why there is no response, or not all of it.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ExchangeError {
+    /// It cannot be written down as HTTP. Nothing was sent.
+    #[error("the address cannot be sent")]
+    Address(#[from] hyper::http::uri::InvalidUri),
+    /// Its time was over, before the response began or while it was read.
+    #[error("no answer in time")]
+    TimedOut,
+    /// There is no connection, or it broke.
+    #[error(transparent)]
+    Exchange(#[from] legacy::Error),
+    /// The connection broke while the response was read.
+    #[error(transparent)]
+    Body(#[from] hyper::Error),
 }
 
-/// How long bytes of a request that may take so long may stay unacknowledged.
-fn wire_patience(timeout: Duration) -> Duration {
-    let fits = |secs: &&u64| **secs <= timeout.as_secs();
-    let secs = WIRE_SECS.iter().rev().find(fits).unwrap_or(&WIRE_SECS[0]);
-    Duration::from_secs(*secs)
-}
-
-fn build(
-    gate: &Arc<dyn SendGate>,
-    egress: &Arc<Egress>,
-    bound: Duration,
-    dress: impl Fn(ClientBuilder) -> ClientBuilder,
-) -> Result<Pair, SetupError> {
-    let build = |idle_max: usize| {
-        let mut builder = Client::builder()
-            .no_proxy()
-            .no_gzip()
-            .referer(false)
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .connect_timeout(CONNECT_PATIENCE)
-            .tcp_user_timeout(bound)
+impl Client {
+    /// A client that keeps so many unused connections to a destination.
+    pub(super) fn new(
+        connector: Connector,
+        proxy_auth: Option<HeaderValue>,
+        idle_max: usize,
+    ) -> Self {
+        let connections = legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_MAX)
             .pool_max_idle_per_host(idle_max)
-            .user_agent(concat!("semel/", env!("CARGO_PKG_VERSION")))
-            .dns_resolver(resolve::Checked::new(egress.clone()))
-            .connector_layer(connect::GateLayer::new(gate.clone()));
-        if let Some(proxy) = egress.proxy() {
-            builder = builder.proxy(Proxy::all(proxy.clone())?);
+            // Only a request that came back whole from a kept connection, which was closed before it was written.
+            .retry_canceled_requests(true)
+            .timer(TokioTimer::new())
+            .http2_keep_alive_interval(HTTP2_PING)
+            .http2_keep_alive_timeout(HTTP2_PING)
+            .build(connector);
+        Self {
+            connections,
+            proxy_auth,
         }
-        dress(builder).build()
-    };
-    Ok(Pair {
-        shared: build(usize::MAX)?,
-        fresh: build(0)?,
-    })
+    }
+
+    /// Sends the request once.
+    pub(super) async fn send(
+        &self,
+        outgoing: OutgoingRequest<'_>,
+    ) -> Result<Response, ExchangeError> {
+        let uri: Uri = outgoing.url.as_str().parse()?;
+        let mut headers = outgoing.headers;
+        headers.entry(USER_AGENT).or_insert(NAME);
+        headers.entry(ACCEPT).or_insert(ANYTHING);
+        if let (Some(auth), "http") = (&self.proxy_auth, outgoing.url.scheme()) {
+            headers.insert(PROXY_AUTHORIZATION, auth.clone());
+        }
+        let mut request = Request::new(outgoing.body);
+        *request.method_mut() = outgoing.method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        let answered = before(outgoing.deadline, self.connections.request(request)).await?;
+        let (head, body) = answered?.into_parts();
+        Ok(Response {
+            status: head.status,
+            headers: head.headers,
+            body,
+            deadline: outgoing.deadline,
+        })
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A response whose head is there.
+pub(super) struct Response {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    body: Incoming,
+    deadline: Instant,
+}
 
-    #[test]
-    fn the_kernel_gives_up_no_later_than_the_request() {
-        let patience = |secs| wire_patience(Duration::from_secs(secs)).as_secs();
-
-        assert_eq!(patience(30), 30);
-        assert_eq!(patience(44), 30);
-        assert_eq!(patience(600), 600);
-        assert_eq!(patience(3_600), 600);
-        assert_eq!(wire_patience(Duration::from_millis(50)).as_secs(), 1);
+impl Response {
+    /// The next bytes of the body; none at its end.
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, ExchangeError> {
+        loop {
+            // A body whose next bytes are always there would hold its thread.
+            consume_budget().await;
+            let frame = before(self.deadline, self.body.frame()).await?;
+            match frame.transpose()? {
+                None => return Ok(None),
+                Some(frame) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
     }
+}
+
+/// Awaits what has to be there by a deadline. The clock is looked at first: what is ready after it is late all the
+/// same, and nothing begins after it.
+async fn before<T>(
+    deadline: Instant,
+    awaited: impl Future<Output = T>,
+) -> Result<T, ExchangeError> {
+    if Instant::now() >= deadline {
+        return Err(ExchangeError::TimedOut);
+    }
+    let in_time = timeout_at(deadline, awaited).await;
+    in_time.map_err(|_| ExchangeError::TimedOut)
 }

@@ -1,7 +1,7 @@
 //! The head of a request: what an author may say in it, and what not.
 
-use reqwest::Method;
-use reqwest::header::{
+use hyper::Method;
+use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
     RANGE,
 };

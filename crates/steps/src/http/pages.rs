@@ -1,6 +1,6 @@
 //! Reads in pages: the items of all of them, as one answer.
 
-use reqwest::header::{HeaderMap, LINK};
+use hyper::header::{HeaderMap, LINK};
 use semel_model::request::{NextPage, Pagination};
 use semel_model::{Fault, Outcome, Receipt, json};
 use serde_json::Value;

@@ -3,15 +3,22 @@
 //! The HTTP client asks for a name's addresses only where it needs a new connection, and connects
 //! to what it is given: there is no second lookup that could answer otherwise.
 
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::vec;
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use hyper_util::client::legacy::connect::dns::Name;
 use semel_model::Fault;
+use tower::{BoxError, Service};
 
 use super::send_state::SENDING;
 use crate::egress::Egress;
 
 /// Resolves names for the HTTP client.
+#[derive(Clone)]
 pub(super) struct Checked {
     egress: Arc<Egress>,
 }
@@ -27,8 +34,16 @@ impl Checked {
     }
 }
 
-impl Resolve for Checked {
-    fn resolve(&self, name: Name) -> Resolving {
+impl Service<Name> for Checked {
+    type Response = vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
         let egress = self.egress.clone();
         let port = SENDING.try_with(|sending_state| sending_state.port);
         Box::pin(async move {
@@ -36,11 +51,11 @@ impl Resolve for Checked {
             let proxy = egress.proxy();
             if proxy.and_then(|proxy| proxy.host_str()) == Some(host) {
                 let found = tokio::net::lookup_host((host, 0)).await?;
-                return Ok(Box::new(found.collect::<Vec<_>>().into_iter()) as Addrs);
+                return Ok(found.collect::<Vec<_>>().into_iter());
             }
             let port = port.map_err(|_| "a connection that no request asked for")?;
             let addresses = egress.resolve(host, port).await.map_err(AddressRefused)?;
-            Ok(Box::new(addresses.into_iter()) as Addrs)
+            Ok(addresses.into_iter())
         })
     }
 }

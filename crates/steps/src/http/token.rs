@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use reqwest::{Response, StatusCode};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::{Method, StatusCode};
 use semel_model::{Fault, SecretText};
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -13,7 +13,9 @@ use url::form_urlencoded;
 
 use super::Pooling;
 use super::auth::basic;
+use super::body::Outgoing;
 use super::classify::{describe, find_refusal};
+use super::client::{Client, OutgoingRequest, Response};
 use super::head;
 use super::send_state::{SENDING, SendState};
 use crate::destination::Destination;
@@ -54,7 +56,7 @@ pub(super) struct Held {
 }
 
 /// Who asks for a token, and where.
-pub(super) struct Client<'a> {
+pub(super) struct TokenRequest<'a> {
     pub(super) url: &'a str,
     pub(super) id: &'a str,
     pub(super) secret: &'a SecretText,
@@ -75,8 +77,8 @@ impl Tokens {
     pub(super) async fn get(
         &self,
         to: &Destination,
-        asking: Client<'_>,
-        client: (&reqwest::Client, Instant),
+        asking: TokenRequest<'_>,
+        client: (&Client, Instant),
     ) -> Result<Held, Fault> {
         let slot = self.slot(to);
         let mut token = slot.token.lock().await;
@@ -132,21 +134,28 @@ impl Tokens {
 /// Fetches a token, and tells how long it lasts. Whatever goes wrong here, the request that needed
 /// the token was not sent.
 async fn fetch(
-    asking: Client<'_>,
-    (client, deadline): (&reqwest::Client, Instant),
+    asking: TokenRequest<'_>,
+    (client, deadline): (&Client, Instant),
 ) -> Result<(SecretText, Duration), Fault> {
     let url = head::read_url(asking.url)?;
     let port = url.port_or_known_default().unwrap_or_default();
     let sending_state = Arc::new(SendState::new(port, true, Pooling::Shared));
-    let patience = PATIENCE.min(deadline.saturating_duration_since(Instant::now()));
-    let exchange = client
-        .post(url)
-        .timeout(patience)
-        .header(AUTHORIZATION, credentials(&asking)?)
-        .header(ACCEPT, "application/json")
-        .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-        .body(form(&asking));
-    let answer = SENDING.scope(sending_state, exchange.send()).await;
+    let headers = [
+        (AUTHORIZATION, credentials(&asking)?),
+        (ACCEPT, HeaderValue::from_static("application/json")),
+        (
+            CONTENT_TYPE,
+            HeaderValue::from_static("application/x-www-form-urlencoded"),
+        ),
+    ];
+    let request = OutgoingRequest {
+        method: Method::POST,
+        url: &url,
+        headers: HeaderMap::from_iter(headers),
+        body: Outgoing::Right(form(&asking).into()),
+        deadline: deadline.min(Instant::now() + PATIENCE),
+    };
+    let answer = SENDING.scope(sending_state, client.send(request)).await;
     let answer = answer.map_err(|error| match find_refusal(&error) {
         Some(fault) => fault.clone(),
         None => unavailable(&describe(&error)),
@@ -155,7 +164,7 @@ async fn fetch(
 }
 
 /// The client's name and secret, escaped as RFC 6749 has it.
-fn credentials(asking: &Client<'_>) -> Result<HeaderValue, Fault> {
+fn credentials(asking: &TokenRequest<'_>) -> Result<HeaderValue, Fault> {
     let escape = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let secret = SecretText::new(escape(asking.secret.reveal()));
     let who = basic(&escape(asking.id), secret.reveal());
@@ -164,7 +173,7 @@ fn credentials(asking: &Client<'_>) -> Result<HeaderValue, Fault> {
     Ok(who)
 }
 
-fn form(asking: &Client<'_>) -> String {
+fn form(asking: &TokenRequest<'_>) -> String {
     let mut form = form_urlencoded::Serializer::new(String::new());
     form.append_pair("grant_type", "client_credentials");
     if let Some(scope) = asking.scope {
@@ -174,7 +183,7 @@ fn form(asking: &Client<'_>) -> String {
 }
 
 async fn read(mut answer: Response) -> Result<(SecretText, Duration), Fault> {
-    match answer.status() {
+    match answer.status {
         StatusCode::OK | StatusCode::CREATED => {}
         status @ (StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT) => {
             return Err(unavailable(&status.to_string()));

@@ -4,7 +4,8 @@ use std::io::Write as _;
 
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
-use reqwest::Response;
+
+use super::client::{ExchangeError, Response};
 
 /// The most that a compressed byte may unpack to on average. Text rarely exceeds twenty.
 const RATIO_MAX: u64 = 100;
@@ -20,7 +21,7 @@ const FEED_BYTES: usize = 4 * 1024;
 pub(super) enum Unread {
     /// The exchange broke off: how it went on is not known.
     #[error("{}", super::classify::describe(.0))]
-    Transport(#[from] reqwest::Error),
+    Transport(#[from] ExchangeError),
     /// All of it came, or would have, and it is of no use.
     #[error("{0}")]
     Useless(&'static str),

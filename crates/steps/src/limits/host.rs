@@ -2,13 +2,15 @@
 
 use std::net::Ipv4Addr;
 
+use url::Url;
+
 /// The host and port of an address; nothing where the address is none. What is spelled plainly is
 /// not parsed twice.
 pub(crate) fn host_of(url: &str) -> Option<String> {
     if let Some(host) = plain_host(url) {
         return Some(host);
     }
-    let url = reqwest::Url::parse(url).ok()?;
+    let url = Url::parse(url).ok()?;
     let port = url.port_or_known_default().unwrap_or_default();
     Some(format!("{}:{port}", url.host_str()?))
 }
@@ -47,7 +49,7 @@ mod tests {
     #[test]
     fn a_host_is_the_same_however_it_is_spelled() {
         let parsed = |text: &str| {
-            let url = reqwest::Url::parse(text).unwrap();
+            let url = Url::parse(text).unwrap();
             let port = url.port_or_known_default().unwrap();
             format!("{}:{port}", url.host_str().unwrap())
         };
@@ -69,7 +71,7 @@ mod tests {
             "http://[::1]:80/",
             "http://a.0x1:1/",
         ] {
-            match reqwest::Url::parse(url) {
+            match Url::parse(url) {
                 Ok(_) => assert_eq!(host_of(url).as_deref(), Some(parsed(url).as_str()), "{url}"),
                 Err(_) => assert_eq!(host_of(url), None, "{url}"),
             }

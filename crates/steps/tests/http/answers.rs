@@ -1,8 +1,9 @@
 //! What comes back, however long or hostile it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use semel_model::Outcome;
+use semel_model::{Outcome, Span};
 use semel_steps::{Pooling, Reach};
 use serde_json::{Value, json};
 
@@ -163,4 +164,39 @@ async fn a_status_says_what_is_known() {
     assert_eq!(ask(429).await, json!(["failed", "http-429", true]));
     assert_eq!(ask(500).await, json!(["in doubt", "http-500"]));
     assert_eq!(ask(503).await, json!(["in doubt", "http-503"]));
+}
+
+#[tokio::test]
+async fn a_store_that_takes_its_time_does_not_lengthen_the_requests() {
+    let stage = Stage::start().await.unwrap();
+    let mut reach = Reach::open();
+    reach.resources = Arc::new(Folder::slow(Duration::from_millis(500)));
+    let caller = caller(&reach);
+
+    let mut read = get(&stage.url("/big?mib=100"));
+    read.timeout = Span::from_secs(2);
+    let outcome = caller
+        .send_request(&read, route(None), None, Pooling::Shared)
+        .await;
+
+    let Outcome::InDoubt(doubt) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(doubt.code, "answer-broken");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_unpacks_to_nothing_for_ever_ends_in_time() {
+    let stage = Stage::start().await.unwrap();
+    let caller = caller(&Reach::open());
+
+    let mut post = request("POST", &stage.url("/empty-members"));
+    post.timeout = Span::from_secs(2);
+    let sent = caller.send_request(&post, route(None), Some(key()), Pooling::Shared);
+    let outcome = tokio::time::timeout(Duration::from_secs(60), sent).await;
+
+    let Ok(Outcome::InDoubt(doubt)) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(doubt.code, "answer-broken");
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use reqwest::header::HeaderName;
+use hyper::header::HeaderName;
 use semel_model::connection::{HttpAuth, LlmShape, LlmTarget, Target};
 use semel_model::{Connection, Outcome, SecretText};
-use semel_steps::{Destination, HttpExecutor, Pooling, Reach};
+use semel_steps::{Destination, Egress, HttpExecutor, Pooling, Reach};
 use serde_json::Value;
 
 use super::papers::Papers;
@@ -283,4 +283,23 @@ async fn a_client_certificate_authenticates_the_client() {
         failed(ask(&caller, &unreadable, &url).await).code,
         "connection-invalid"
     );
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for_only_where_requests_may_go() {
+    let open = Stage::with(&["--host", "127.0.0.2"]).await.unwrap();
+    let closed = Stage::start().await.unwrap();
+    let base = format!("http://127.0.0.2:{}/guarded", open.port);
+    let to = destination(target(&base, oauth2(&closed, "")), &[CLIENT]);
+    let range = "127.0.0.2/32".parse().unwrap();
+
+    let direct = caller(&Reach::new(Egress::new(vec![range])));
+    let direct = failed(ask(&direct, &to, &base).await);
+    let proxy = format!("http://127.0.0.2:{}", open.port);
+    let through = Egress::new(vec![range]).through(proxy.parse().unwrap());
+    let through = failed(ask(&caller(&Reach::new(through)), &to, &base).await);
+
+    assert_eq!(direct.code, "address-refused");
+    assert_eq!(through.code, "address-refused");
+    assert_eq!(closed.counts().await["connections"], 0);
 }

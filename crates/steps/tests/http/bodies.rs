@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -22,6 +23,8 @@ use super::stage::{Stage, caller, done, failed, key, request, route};
 pub(crate) struct Folder {
     folder: TempDir,
     broken: bool,
+    /// How long it takes for each piece.
+    pause: Duration,
 }
 
 impl Folder {
@@ -29,6 +32,7 @@ impl Folder {
         Self {
             folder: TempDir::new().unwrap(),
             broken: false,
+            pause: Duration::ZERO,
         }
     }
 
@@ -36,6 +40,14 @@ impl Folder {
     pub(crate) fn broken() -> Self {
         Self {
             broken: true,
+            ..Self::new()
+        }
+    }
+
+    /// A store that takes so long for each piece.
+    pub(crate) fn slow(pause: Duration) -> Self {
+        Self {
+            pause,
             ..Self::new()
         }
     }
@@ -106,6 +118,7 @@ impl ResourceStore for Folder {
             let mut file = tempfile::NamedTempFile::new_in(self.folder.path()).unwrap();
             while let Some(piece) = stream.next().await {
                 let piece = piece.map_err(KeepError::Source)?;
+                tokio::time::sleep(self.pause).await;
                 bytes += piece.len() as u64;
                 if bytes > bytes_max {
                     return Err(KeepError::TooLarge { bytes_max });

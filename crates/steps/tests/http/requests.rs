@@ -13,7 +13,9 @@ use semel_steps::{HttpExecutor, Pooling, Reach, SendGate};
 use serde_json::{Value, json};
 
 use super::papers::Papers;
-use super::stage::{Stage, caller, destination, done, failed, get, key, request, route, target};
+use super::stage::{
+    Stage, caller, destination, done, failed, get, key, request, route, target, trusting,
+};
 
 async fn echo(request: &semel_model::request::HttpRequest) -> Value {
     let caller = caller(&Reach::open());
@@ -195,14 +197,10 @@ async fn a_read_follows_redirects_as_its_connection_says_and_an_effect_never() {
 #[tokio::test]
 async fn a_redirect_from_an_encrypted_place_to_an_open_one_is_not_followed() {
     let papers = Papers::issue().await;
-    let [cert, secret] = ["server.pem", "server.key"].map(|name| papers.path(name));
-    let stage = Stage::with(&["--cert", &cert, "--key", &secret])
-        .await
-        .unwrap();
+    let stage = Stage::encrypted(&papers).await;
     let open = Stage::start().await.unwrap();
-    let base = format!("https://localhost:{}", stage.port);
-    let mut goal = target(&base, HttpAuth::None);
-    goal.trust = Some(papers.read("ca.pem"));
+    let base = stage.https_url("");
+    let mut goal = trusting(&papers, &base);
     goal.redirects = 3;
     let to = destination(goal, &[]);
     let caller = caller(&Reach::open());

@@ -1,6 +1,6 @@
 """A destination in a process of its own: it answers as the path says, and counts who came.
 
-Usage: stage.py [--host HOST] [--cert FILE --key FILE [--client-ca FILE]]
+Usage: stage.py [--host HOST] [--cert FILE --key FILE [--client-ca FILE]] [--proxy-password USER:PASSWORD]
 """
 
 import argparse
@@ -16,15 +16,22 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-COUNTS = {"connections": 0, "requests": 0, "tokens": 0, "messages": 0, "paths": {}}
+COUNTS = {"connections": 0, "requests": 0, "tokens": 0, "messages": 0, "paths": {}, "tunnels": []}
 LOCK = threading.Lock()
 TOKENS = {"taken_back": set()}
+PROXY = {"password": None}
 
 
 def zeros(bytes_count):
     """gzip of so many zero bytes: one member of 10 MiB, again and again."""
     member = gzip.compress(bytes(10 * 2**20))
     return member * (bytes_count // (10 * 2**20))
+
+
+def pump(source, sink):
+    while piece := source.recv(2**16):
+        sink.sendall(piece)
+    sink.shutdown(socket.SHUT_WR)
 
 
 class Stage(BaseHTTPRequestHandler):
@@ -78,6 +85,25 @@ class Stage(BaseHTTPRequestHandler):
         return getattr(self, name, self.on_echo)(url, query, body, digest)
 
     do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = act
+
+    def do_CONNECT(self):
+        """A proxy's tunnel, which is opened by a password where the stage has one."""
+        authorization = self.headers.get("proxy-authorization")
+        with LOCK:
+            COUNTS["tunnels"].append({"to": self.path, "authorization": authorization,
+                                      "client": self.headers.get("user-agent")})
+        wanted = PROXY["password"]
+        if wanted and authorization != "Basic " + base64.b64encode(wanted.encode()).decode():
+            return self.answer(407)
+        host, port = self.path.rsplit(":", 1)
+        other = socket.create_connection((host, int(port)))
+        self.send_response(200)
+        self.end_headers()
+        back = threading.Thread(target=pump, args=(other, self.connection), daemon=True)
+        back.start()
+        pump(self.connection, other)
+        back.join()
+        self.close_connection = True
 
     def on_echo(self, _url, _query, body, digest):
         seen = {
@@ -133,6 +159,16 @@ class Stage(BaseHTTPRequestHandler):
     def on_gzip(self, _url, _query, _body, _digest):
         body = gzip.compress(json.dumps({"packed": True, "pad": "ab" * 4000}).encode())
         self.answer(200, body, [("content-encoding", "gzip")])
+
+    def on_empty_members(self, _url, _query, _body, _digest):
+        """gzip members without content, one after the other and without end."""
+        self.send_response(200)
+        self.send_header("content-encoding", "gzip")
+        self.end_headers()
+        self.close_connection = True
+        members = gzip.compress(b"") * 20_000
+        while True:
+            self.wfile.write(members)
 
     def on_not_gzip(self, _url, _query, _body, _digest):
         self.answer(200, b"this is not gzip at all", [("content-encoding", "gzip")])
@@ -212,9 +248,10 @@ class Server(ThreadingHTTPServer):
 
 def main():
     arguments = argparse.ArgumentParser()
-    for name in ("--host", "--cert", "--key", "--client-ca"):
+    for name in ("--host", "--cert", "--key", "--client-ca", "--proxy-password"):
         arguments.add_argument(name)
     given = arguments.parse_args()
+    PROXY["password"] = given.proxy_password
     server = Server((given.host or "127.0.0.1", 0), Stage)
     if given.cert:
         server.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -1,7 +1,7 @@
 //! The stage, a destination in a process of its own, and what tests send to it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -11,6 +11,8 @@ use semel_model::{Connection, EffectId, Fault, Outcome, Receipt, RunId, SecretTe
 use semel_steps::{Destination, HttpExecutor, Pooling, Reach, Route, SendGate};
 use semel_testkit::{Process, Program, patience};
 use serde_json::Value;
+
+use super::papers::Papers;
 
 /// A running stage.
 pub(crate) struct Stage {
@@ -24,8 +26,22 @@ impl Stage {
     }
 
     pub(crate) async fn with(arguments: &[&str]) -> Result<Self> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http/stage.py");
-        let program = Program::at("python3").arg(script).args(arguments);
+        Self::run(
+            Program::at("python3")
+                .arg(script("stage.py"))
+                .args(arguments),
+        )
+        .await
+    }
+
+    /// One behind TLS, with the server's certificate.
+    pub(crate) async fn encrypted(papers: &Papers) -> Self {
+        let [cert, key] = ["server.pem", "server.key"].map(|name| papers.path(name));
+        Self::with(&["--cert", &cert, "--key", &key]).await.unwrap()
+    }
+
+    /// A program that says where it listens.
+    pub(crate) async fn run(program: Program) -> Result<Self> {
         let process = program.with_open_input().start()?;
         let line = process.until_line("listening", patience()).await?;
         let port = line.trim_start_matches("listening ").trim().parse();
@@ -39,7 +55,12 @@ impl Stage {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// What the stage counted: `{connections, requests, tokens, messages, paths}`.
+    /// The same behind TLS.
+    pub(crate) fn https_url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.port)
+    }
+
+    /// What the stage counted: `{connections, requests, tokens, messages, paths, tunnels}`.
     pub(crate) async fn counts(&self) -> Value {
         self.counts_at("127.0.0.1").await
     }
@@ -68,6 +89,20 @@ impl SendGate for Open {
 
 pub(crate) fn caller(reach: &Reach) -> HttpExecutor {
     HttpExecutor::new(Arc::new(Open), reach).unwrap()
+}
+
+/// A script of these tests.
+pub(crate) fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/http")
+        .join(name)
+}
+
+/// A target that trusts the root of these papers.
+pub(crate) fn trusting(papers: &Papers, base_url: &str) -> HttpTarget {
+    let mut target = target(base_url, HttpAuth::None);
+    target.trust = Some(papers.read("ca.pem"));
+    target
 }
 
 pub(crate) fn target(base_url: &str, auth: HttpAuth) -> HttpTarget {

@@ -1,0 +1,90 @@
+//! The version of HTTP: the second where a destination speaks it. The others of these tests speak the first.
+
+use futures_util::future::join_all;
+use semel_model::{Outcome, Span};
+use semel_steps::{Destination, HttpExecutor, Pooling, Reach};
+use semel_testkit::{Program, Proxy};
+use serde_json::Value;
+
+use super::papers::Papers;
+use super::stage::{Stage, caller, destination, done, key, request, route, script, trusting};
+
+/// A server of HTTP/2, and the connection that trusts it.
+async fn start(papers: &Papers) -> (Stage, Destination) {
+    let paths = ["server.pem", "server.key"].map(|name| papers.path(name));
+    let server = Stage::run(Program::at("node").arg(script("h2.js")).args(paths))
+        .await
+        .unwrap();
+    let to = destination(trusting(papers, &server.https_url("/")), &[]);
+    (server, to)
+}
+
+async fn post(caller: &HttpExecutor, to: &Destination, url: &str, secs: u64) -> Outcome {
+    let mut post = request("POST", url);
+    post.body = Some("{\"amount\":12}".to_owned());
+    post.timeout = Span::from_secs(secs);
+    caller
+        .send_request(&post, route(Some(to)), Some(key()), Pooling::Shared)
+        .await
+}
+
+#[tokio::test]
+async fn requests_share_a_connection_of_the_second_version() {
+    let papers = Papers::issue().await;
+    let (server, to) = start(&papers).await;
+    let caller = caller(&Reach::open());
+    let url = server.https_url("/charges");
+
+    let first = done(post(&caller, &to, &url, 30).await).response["json"].clone();
+    let rest = join_all((0..50).map(|_| post(&caller, &to, &url, 30))).await;
+
+    assert_eq!(first["headers"][":path"], "/charges");
+    assert_eq!(first["headers"]["idempotency-key"], key().to_string());
+    assert_eq!(first["headers"]["host"], Value::Null);
+    assert_eq!(first["body"], "{\"amount\":12}");
+    for outcome in rest {
+        assert_eq!(done(outcome).response["json"]["sessions"], 1);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_without_an_answer_is_in_doubt_and_those_beside_it_are_done() {
+    let papers = Papers::issue().await;
+    let (server, to) = start(&papers).await;
+    let caller = caller(&Reach::open());
+    let (hang, charges) = (server.https_url("/hang"), server.https_url("/charges"));
+
+    done(post(&caller, &to, &charges, 10).await);
+    let beside = join_all((0..10).map(|_| post(&caller, &to, &charges, 10)));
+    let (silent, beside) = tokio::join!(post(&caller, &to, &hang, 10), beside);
+    done(post(&caller, &to, &charges, 10).await);
+
+    let Outcome::InDoubt(doubt) = silent else {
+        panic!("{silent:?}");
+    };
+    assert_eq!(doubt.code, "no-answer");
+    for outcome in beside {
+        assert_eq!(done(outcome).response["json"]["sessions"], 1);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_went_silent_is_given_up_and_another_made() {
+    let papers = Papers::issue().await;
+    let (server, _) = start(&papers).await;
+    let proxy = Proxy::start(([127, 0, 0, 1], server.port).into())
+        .await
+        .unwrap();
+    let base = format!("https://localhost:{}/charges", proxy.address().port());
+    let to = destination(trusting(&papers, &base), &[]);
+    let caller = caller(&Reach::open());
+
+    done(post(&caller, &to, &base, 60).await);
+    proxy.hold_answers();
+    let silent = post(&caller, &to, &base, 60).await;
+    proxy.resume();
+    let after = done(post(&caller, &to, &base, 60).await);
+
+    assert!(matches!(silent, Outcome::InDoubt(_)), "{silent:?}");
+    assert_eq!(after.response["json"]["sessions"], 2);
+}
