@@ -11,13 +11,16 @@
 //! | [`merged`] | one transition |
 //! | [`server`] | accepts that are ready together, behind a plain HTTP server |
 //!
-//! [`same_rows`] writes what the promises need besides: the same rows and commits as the product.
+//! [`same_rows`] writes what the promises need besides: the same rows and commits as the product. [`same_calls`] does so for
+//! runs whose steps are calls.
 
 pub(crate) mod desk;
 pub(crate) mod merged;
 pub(crate) mod runner;
+pub(crate) mod same_calls;
 pub(crate) mod same_rows;
 pub(crate) mod server;
+mod writer;
 
 use anyhow::Result;
 use sha2::{Digest as _, Sha256};

@@ -109,7 +109,7 @@ impl Goal {
     /// What is good enough beside bare PostgreSQL: on the ratio of the two columns; for F6 on the value itself.
     pub(crate) fn bound(self) -> Option<Bound> {
         match self {
-            Self::F1 | Self::F7 => None,
+            Self::F1 | Self::F7 | Self::F9 => None,
             Self::F2 => Some(Bound::AtLeast(0.8)),
             Self::F3 => Some(Bound::AtLeast(0.55)),
             Self::F4 => Some(Bound::AtLeast(0.65)),
@@ -117,7 +117,6 @@ impl Goal {
             Self::F5 => Some(Bound::AtMost(2.5)),
             Self::F6 => Some(Bound::AtMost(0.1)),
             Self::F8 => Some(Bound::AtMost(1.2)),
-            Self::F9 => Some(Bound::AtLeast(0.6)),
         }
     }
 
@@ -128,7 +127,8 @@ impl Goal {
             Self::F3 => Some(Bound::AtLeast(0.8)),
             Self::F4 => Some(Bound::AtLeast(0.85)),
             Self::F7 => Some(Bound::AtMost(1.7)),
-            Self::F2 | Self::F4q | Self::F4s | Self::F5 | Self::F6 | Self::F8 | Self::F9 => None,
+            Self::F9 => Some(Bound::AtLeast(0.6)),
+            Self::F2 | Self::F4q | Self::F4s | Self::F5 | Self::F6 | Self::F8 => None,
         }
     }
 }

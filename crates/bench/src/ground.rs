@@ -12,6 +12,7 @@ use semel_testkit::{Client, Cluster, Options, Peer, Process, Program, Server};
 use crate::bare;
 use crate::bare::Rows;
 use crate::bare::desk::Desk;
+use crate::bare::same_calls::{self, SameCalls};
 use crate::bare::same_rows::{self, SameRows};
 use crate::load::Target;
 use crate::meters::Meters;
@@ -108,6 +109,8 @@ pub(crate) struct Ground {
     pub(crate) desk: Desk,
     /// The batched writer of the same rows as the product.
     pub(crate) same_rows: SameRows,
+    /// The same for runs of calls, which the testkit's client makes.
+    pub(crate) same_calls: SameCalls,
     /// What the steps call.
     pub(crate) peer: Peer,
     /// Where the bare tables are.
@@ -135,6 +138,7 @@ impl Ground {
         let same_rows = SameRows::start(&same_url).await?;
         let plain_same = Plain::start(&same_url, Rows::Same).await?;
         let peer = Peer::start().await?;
+        let same_calls = SameCalls::start(&same_url, &peer).await?;
         let semel = Semel::start(Program::semel, &server.url("semel"), "1024").await?;
         semel.publish_all(&peer).await?;
         let (product, own) = (
@@ -142,6 +146,7 @@ impl Ground {
             server.connect("same").await?,
         );
         same_rows::check(&semel.runs_of("orders"), &product, &same_rows, &own).await?;
+        same_calls::check(&semel.runs_of("calls"), &product, &same_calls, &own).await?;
         let front = Semel::start(Program::semel, &server.url("gate"), "0").await?;
         front.publish_all(&peer).await?;
         let meters = Meters::new(admin, cluster.home())?;
@@ -153,6 +158,7 @@ impl Ground {
             plain_same,
             desk,
             same_rows,
+            same_calls,
             peer,
             bare_url,
             cluster,

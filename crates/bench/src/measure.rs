@@ -133,8 +133,12 @@ impl Course<'_> {
             let crowd = Runner::crowd(&self.ground.desk, 256, &tag, Some(peer)).await?;
             let bare = self.slice(crowd, None).await?;
             self.ground.peer.reset().await?;
+            let crowd = self.ground.same_calls.crowd(256, &tag);
+            let same = self.slice(crowd, None).await?;
+            self.ground.peer.reset().await?;
             let ours = self.post(&target, 256, Keys::Unique, &tag).await?;
             self.note(Goal::F9, round, &bare, &ours);
+            self.note_same(Goal::F9, round, &same);
         }
         Ok(())
     }

@@ -1,16 +1,13 @@
-//! The batched writer: one connection, and whatever gathers during a commit shares the next.
+//! The batched writer of what the work needs at least.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use futures_util::future::try_join_all;
-use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
 use super::Delivery;
-
-/// The most transitions of one commit.
-const BATCH_MAX: usize = 512;
+use super::writer::{Commit, Writer};
 
 const ACCEPT: &str = "
     WITH claimed AS (
@@ -61,14 +58,11 @@ pub(crate) enum Change {
 
 /// The callers' end.
 #[derive(Clone)]
-pub(crate) struct Desk {
-    sender: mpsc::Sender<(Change, oneshot::Sender<()>)>,
-}
+pub(crate) struct Desk(Writer<Change>);
 
 impl Desk {
     /// Starts the writer on a connection of its own.
     pub(crate) async fn start(client: Client) -> Result<Self> {
-        let (sender, receiver) = mpsc::channel(8192);
         let statements = Statements {
             accept: client.prepare(ACCEPT).await?,
             take: client.prepare(TAKE).await?,
@@ -76,16 +70,18 @@ impl Desk {
             intend: client.prepare(INTEND).await?,
             finish: client.prepare(FINISH).await?,
         };
-        tokio::spawn(serve(client, statements, receiver));
-        Ok(Self { sender })
+        Ok(Self(Writer::start(Bare { client, statements })))
     }
 
     /// Hands a transition in and waits for its commit.
     pub(crate) async fn write(&self, change: Change) -> Result<()> {
-        let (answer, answered) = oneshot::channel();
-        self.sender.send((change, answer)).await.ok();
-        answered.await.context("the bare writer failed")
+        self.0.write(change).await
     }
+}
+
+struct Bare {
+    client: Client,
+    statements: Statements,
 }
 
 struct Statements {
@@ -96,23 +92,13 @@ struct Statements {
     finish: Statement,
 }
 
-async fn serve(
-    client: Client,
-    statements: Statements,
-    mut receiver: mpsc::Receiver<(Change, oneshot::Sender<()>)>,
-) {
-    let mut gathered = Vec::with_capacity(BATCH_MAX);
-    while receiver.recv_many(&mut gathered, BATCH_MAX).await > 0 {
-        let (changes, answers): (Vec<_>, Vec<_>) = gathered.drain(..).unzip();
-        let columns = Columns::of(changes);
-        if let Err(error) = columns.commit(&client, &statements).await {
-            // The waiting caller sees it by the answer that never comes.
-            eprintln!("bare: {error:#}");
-            return;
-        }
-        for answer in answers {
-            answer.send(()).ok();
-        }
+impl Commit for Bare {
+    type Change = Change;
+
+    async fn commit(&self, changes: Vec<Change>) -> Result<()> {
+        Columns::of(changes)
+            .commit(&self.client, &self.statements)
+            .await
     }
 }
 

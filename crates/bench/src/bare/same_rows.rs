@@ -10,18 +10,15 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use semel_testkit::Program;
 use semel_testkit::semel::migrate;
-use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
+use super::writer::{Commit, Writer};
 use super::{Delivery, digest};
 use crate::load::{Keys, Poster, Sender, Target, payload};
 
-/// The most transitions of one commit.
-const BATCH_MAX: usize = 512;
-
 /// Who holds every run.
-const HOLDER: Uuid = Uuid::from_u128(1);
+pub(super) const HOLDER: Uuid = Uuid::from_u128(1);
 
 /// The steps of the flow.
 const STEPS: [&str; 3] = ["paid", "packed", "sent"];
@@ -100,7 +97,7 @@ const LEFT: &str = "
 /// How far the bytes of the two journals may be apart, in hundredths.
 const BYTES_APART_MAX: i64 = 5;
 
-/// Plays one run by the product and one by this writer, and fails where they leave different rows.
+/// Plays one run by the product and one by this writer, and compares what they leave.
 pub(crate) async fn check(
     ours: &Arc<Target>,
     product: &Client,
@@ -111,15 +108,20 @@ pub(crate) async fn check(
     posters.first_mut().context("a sender")?.send().await?;
     let mut runners = writer.crowd(1, "check");
     runners.first_mut().context("a runner")?.send().await?;
+    same_left(product, own, "check-0-0").await
+}
+
+/// Fails where a run of the same key left other numbers of rows in the two databases, or much more or less of a journal.
+pub(super) async fn same_left(product: &Client, own: &Client, key: &str) -> Result<()> {
     let left = async |client: &Client| -> Result<(Vec<i64>, i64)> {
-        let row = client.query_one(LEFT, &[&"check-0-0"]).await?;
+        let row = client.query_one(LEFT, &[&key]).await?;
         Ok((row.get(0), row.get(1)))
     };
     let ((rows, bytes), (same_rows, same_bytes)) = (left(product).await?, left(own).await?);
     ensure!(
         rows == same_rows && (bytes - same_bytes).abs() * 100 <= bytes * BYTES_APART_MAX,
-        "the writer of the same rows leaves {same_rows:?} with {same_bytes} bytes of journal, and the product {rows:?} with {bytes}: \
-         runs, claims, queue, journal, effects, kv"
+        "a run of {key} by the small writer leaves {same_rows:?} rows with {same_bytes} bytes of journal, and by the product {rows:?} with {bytes} \
+         (runs, claims, queue, journal, effects, kv): change its statements to what the product writes now"
     );
     Ok(())
 }
@@ -135,9 +137,7 @@ enum Change {
 
 /// The callers' end of the writer.
 #[derive(Clone)]
-pub(crate) struct SameRows {
-    sender: mpsc::Sender<(Change, oneshot::Sender<()>)>,
-}
+pub(crate) struct SameRows(Writer<Change>);
 
 impl SameRows {
     /// Makes the product's tables in a database, and starts the writer on a connection of its own.
@@ -145,14 +145,12 @@ impl SameRows {
         migrate(Program::semel()?, url).await?;
         let client = super::connect(url).await?;
         let (accept, end) = (client.prepare(ACCEPT).await?, client.prepare(END).await?);
-        let (sender, receiver) = mpsc::channel(8192);
-        tokio::spawn(async move {
-            // The waiting caller sees it by the answer that never comes.
-            if let Err(error) = serve(client, accept, end, receiver).await {
-                eprintln!("same rows: {error:#}");
-            }
-        });
-        Ok(Self { sender })
+        let tables = Tables {
+            client,
+            accept,
+            end,
+        };
+        Ok(Self(Writer::start(tables)))
     }
 
     /// So many runners of this writer. `tag` tells the keys of slices apart.
@@ -164,39 +162,30 @@ impl SameRows {
         };
         (0..count).map(runner).collect()
     }
-
-    async fn write(&self, change: Change) -> Result<()> {
-        let (answer, answered) = oneshot::channel();
-        self.sender.send((change, answer)).await.ok();
-        answered.await.context("the writer of the same rows failed")
-    }
 }
 
-async fn serve(
+struct Tables {
     client: Client,
     accept: Statement,
     end: Statement,
-    mut receiver: mpsc::Receiver<(Change, oneshot::Sender<()>)>,
-) -> Result<()> {
-    let mut gathered = Vec::with_capacity(BATCH_MAX);
-    while receiver.recv_many(&mut gathered, BATCH_MAX).await > 0 {
-        let (changes, answers): (Vec<_>, Vec<_>) = gathered.drain(..).unzip();
-        let columns = Columns::of(changes);
+}
+
+impl Commit for Tables {
+    type Change = Change;
+
+    async fn commit(&self, changes: Vec<Change>) -> Result<()> {
+        let (client, columns) = (&self.client, Columns::of(changes));
         let (begun, accepted, ended, committed) = futures_util::join!(
             client.batch_execute("BEGIN"),
-            columns.accept(&client, &accept),
-            columns.end(&client, &end),
+            columns.accept(client, &self.accept),
+            columns.end(client, &self.end),
             client.batch_execute("COMMIT"),
         );
         begun?;
         accepted?;
         ended?;
-        committed?;
-        for answer in answers {
-            answer.send(()).ok();
-        }
+        Ok(committed?)
     }
-    Ok(())
 }
 
 #[derive(Default)]
@@ -310,10 +299,14 @@ impl Columns {
                 ],
             )
             .await?;
-        let fenced = usize::try_from(row.get::<_, i64>(0))?;
-        ensure!(fenced == self.ended.len(), "a run was not held");
-        Ok(())
+        all_held(row.get(0), self.ended.len())
     }
+}
+
+/// Fails where the fence did not find every run.
+pub(super) fn all_held(fenced: i64, moved: usize) -> Result<()> {
+    ensure!(usize::try_from(fenced)? == moved, "a run was not held");
+    Ok(())
 }
 
 /// The journal of a run that was accepted and has not begun.
@@ -321,7 +314,7 @@ pub(super) fn accepted(input: &str) -> String {
     format!(r#"[{{"event":"accepted","trigger":"webhook","input":{input}}}]"#)
 }
 
-fn effect_of(run: Uuid, number: u8) -> Uuid {
+pub(super) fn effect_of(run: Uuid, number: u8) -> Uuid {
     digest(run.as_bytes(), &[number])
 }
 
@@ -344,7 +337,7 @@ impl Sender for SameRowsRunner {
         let delivery = Delivery::read(payload(&self.prefix, self.next, false).as_bytes())?;
         self.next += 1;
         let (run, key) = (delivery.run, delivery.key.clone());
-        self.writer.write(Change::Accept(delivery)).await?;
-        self.writer.write(Change::End { run, key }).await
+        self.writer.0.write(Change::Accept(delivery)).await?;
+        self.writer.0.write(Change::End { run, key }).await
     }
 }
