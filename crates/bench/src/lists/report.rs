@@ -2,12 +2,19 @@
 
 use std::fmt::Write as _;
 
+use super::own_work::{CAPACITY, StatementCost, WATCHED};
 use super::statements::Cost;
 
 /// What no page may exceed.
 const P95_MS_MAX: f64 = 100.0;
 const STATEMENTS_MAX: u64 = 6;
 const BUFFERS_MAX: u64 = 2_000;
+
+/// What no statement of the server's own work may take on average.
+const MEAN_MS_MAX: f64 = 50.0;
+
+/// Statements that never took so long are only counted.
+const SHOWN_MS_MIN: f64 = 5.0;
 
 /// What was measured of one address.
 pub(super) struct Line {
@@ -82,6 +89,43 @@ pub(super) fn page(size: &Size, lines: &[Line]) -> String {
     text
 }
 
+/// Which limit a statement of the server's own work exceeds.
+pub(super) fn over(cost: &StatementCost) -> &'static str {
+    match cost.mean_ms > MEAN_MS_MAX {
+        true => "time",
+        false => "",
+    }
+}
+
+/// What the server's own work takes.
+pub(super) fn of_own_work(costs: &[StatementCost]) -> String {
+    let over_count = costs.iter().filter(|cost| !over(cost).is_empty()).count();
+    let mut text = format!(
+        "\n## The server's own work\n\n\
+         A server that has just started, its services and {CAPACITY} workers, watched for {} s by `pg_stat_statements`: {} statements, of\n\
+         which {over_count} take more than {MEAN_MS_MAX} ms on average. Those that took {SHOWN_MS_MIN} ms at least once:\n\n\
+         | statement | calls | mean ms | most ms | rows | buffers a call | over |\n\
+         |---|---:|---:|---:|---:|---:|---|\n",
+        WATCHED.as_secs(),
+        costs.len(),
+    );
+    for cost in costs.iter().filter(|cost| cost.max_ms >= SHOWN_MS_MIN) {
+        let statement = cost.text.replace('|', "\\|").replace('`', "");
+        // A String takes whatever is written to it.
+        let _ = writeln!(
+            text,
+            "| `{statement}` | {} | {:.1} | {:.1} | {} | {} | {} |",
+            cost.calls,
+            cost.mean_ms,
+            cost.max_ms,
+            cost.rows,
+            cost.buffers,
+            over(cost),
+        );
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,5 +151,36 @@ mod tests {
             line(100.1, 7, 2_001).over(),
             ["time", "statements", "buffers"]
         );
+    }
+
+    #[test]
+    fn what_takes_long_is_shown_and_what_takes_too_long_on_average_is_marked() {
+        let cost = |mean_ms, max_ms, text: &str| StatementCost {
+            calls: 3,
+            mean_ms,
+            max_ms,
+            rows: 1,
+            buffers: 8,
+            text: text.to_owned(),
+        };
+        let page = of_own_work(&[
+            cost(60.0, 90.0, "SELECT slow"),
+            cost(1.0, 6.0, "SELECT a || b"),
+            cost(1.0, 2.0, "SELECT quick"),
+        ]);
+
+        assert!(
+            page.contains("3 statements, of\nwhich 1 take more"),
+            "{page}"
+        );
+        assert!(
+            page.contains("| `SELECT slow` | 3 | 60.0 | 90.0 | 1 | 8 | time |"),
+            "{page}"
+        );
+        assert!(
+            page.contains("| `SELECT a \\|\\| b` | 3 | 1.0 | 6.0 | 1 | 8 |  |"),
+            "{page}"
+        );
+        assert!(!page.contains("quick"), "{page}");
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tokio_postgres::Client;
 
-const RESET: &str = "SELECT pg_stat_statements_reset()";
+pub(super) const RESET: &str = "SELECT pg_stat_statements_reset()";
 
 const READ: &str = "
     SELECT s.queryid, s.calls, s.shared_blks_hit + s.shared_blks_read, regexp_replace(s.query, '\\s+', ' ', 'g')
