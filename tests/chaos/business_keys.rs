@@ -29,6 +29,9 @@ const CELLS_MIN: usize = 120;
 /// How long everything may take to come to rest.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How often cells are played that the machine may have kept from showing anything.
+const PLAYS_MAX: usize = 3;
+
 /// How long that may take with a bug, which may keep it from coming to rest at all.
 const SHORT_PATIENCE: Duration = Duration::from_secs(8);
 
@@ -43,7 +46,7 @@ async fn every_crash_around_a_business_key_leaves_one_effect() -> Result<()> {
     let (killed, paused, lost) = tokio::try_join!(
         play(Fault::Kill, &kill, None),
         play(Fault::Pause, &pause, None),
-        play(Fault::LostAnswer, &lost, None),
+        play_lost(&lost),
     )?;
 
     let violations = describe([killed, paused, lost]);
@@ -98,16 +101,33 @@ async fn seeded_mistakes_turn_business_keys_red() -> Result<()> {
             point: *point,
         };
         let cells: Vec<Cell> = places.iter().map(at).collect();
-        let found = play(fault, &cells, Some(mistake)).await?;
-        println!("{mistake}:\n{}", describe([found.clone()]));
-        for cell in cells {
-            let red = found.contains_key(&cell.to_string());
-            ensure!(red, "{cell} does not notice {mistake}");
+        // A machine that stands still may hide a bug for once.
+        let mut hidden = cells;
+        for _ in 0..PLAYS_MAX {
+            let found = play(fault, &hidden, Some(mistake)).await?;
+            println!("{mistake}:\n{}", describe([found.clone()]));
+            hidden.retain(|cell| !found.contains_key(&cell.to_string()));
+            if hidden.is_empty() {
+                break;
+            }
         }
+        let first = hidden.first();
+        ensure!(first.is_none(), "{first:?} does not notice {mistake}");
         Ok(())
     });
     try_join_all(lanes).await?;
     Ok(())
+}
+
+/// Plays cells whose answers are lost, again where another commit was first on the wire: its answer was lost instead.
+async fn play_lost(cells: &[Cell]) -> Result<Objections> {
+    for _ in 1..PLAYS_MAX {
+        match play(Fault::LostAnswer, cells, None).await {
+            Err(error) if error.is::<strike::NotCommitted>() => eprintln!("again: {error:#}"),
+            played => return played,
+        }
+    }
+    play(Fault::LostAnswer, cells, None).await
 }
 
 /// Plays cells of one fault on a database of their own; gives what is not as it must be.

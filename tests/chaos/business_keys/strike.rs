@@ -1,5 +1,6 @@
 //! The faults, and what follows them.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -20,6 +21,18 @@ const WAKING: Duration = Duration::from_secs(2);
 
 /// How long a commit may take.
 const COMMIT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The commit whose answer was to be lost was not made.
+#[derive(Debug)]
+pub(super) struct NotCommitted;
+
+impl fmt::Display for NotCommitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nothing was committed")
+    }
+}
+
+impl std::error::Error for NotCommitted {}
 
 /// How long a server may take to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
@@ -128,7 +141,7 @@ impl Lane {
         }
         let deadline = Instant::now() + COMMIT_PATIENCE;
         while !self.is_committed(cell).await? {
-            ensure!(Instant::now() < deadline, "nothing was committed");
+            ensure!(Instant::now() < deadline, NotCommitted);
             sleep(LOOK_EVERY).await;
         }
         self.proxy.cut(Cut::Reset);

@@ -8,7 +8,7 @@ use semel_testkit::Smtp;
 
 use super::{
     GATHER, LOOKS, LOST, QUIET, connect_hook, connect_mail, count_in, count_of, groups, later,
-    received, until_group, until_received, world_with_hook,
+    received, until_group, until_received, until_received_later, world_with_hook,
 };
 use crate::world::{World, soon};
 
@@ -27,8 +27,7 @@ async fn a_destination_that_times_out_leaves_a_doubt_and_no_loop() -> Result<()>
     let tried = received(&world, "/hang/plain/ops").await?.len();
     world.play(r#"{"id":"2"}"#).await?;
     until_group(&world, |group| group.waiting == 2).await?;
-    later(&world, QUIET).await?;
-    let seen = until_received(&world, "/hang/plain/ops", 2).await?;
+    let seen = until_received_later(&world, "/hang/plain/ops", 2).await?;
     soon(async || {
         let failing = world.engine.metrics().alerts_failing.get();
         Ok((failing == 1).then_some(()))
