@@ -41,7 +41,10 @@ const PLAIN: &[(&str, &[&str])] = &[
     ("pauses.rs", &["await_writers"]),
     ("queue.rs", &["new"]),
     ("queue/lost.rs", &["recover", "recover_strays"]),
-    ("queue/returned.rs", &["return_runs", "list_held_besides"]),
+    (
+        "queue/returned.rs",
+        &["put_back", "return_runs", "list_held_besides"],
+    ),
     ("refused_deliveries.rs", &["append"]),
     (
         "rehearsals.rs",

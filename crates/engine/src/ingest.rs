@@ -163,16 +163,17 @@ impl Runtime {
             return Ok(Intake::Stale(Box::new(stale)));
         }
         let session = self.session();
-        let permit = match self.shutdown.requested.is_cancelled() || !session.is_live() {
+        let place = match self.shutdown.requested.is_cancelled() || !session.is_live() {
             true => None,
             false => self.work.room.try_enter(release.namespace_id),
         };
         // A run that does not fit into memory now waits in the queue.
         let weight = memory::parsed_bytes(inbound.text.as_bytes());
-        let portion = permit
-            .as_ref()
-            .and_then(|_| self.options.memory.try_take(weight));
-        let permit = permit.filter(|_| portion.is_some());
+        let place = place.and_then(|place| {
+            let (room, budget) = (&self.work.room, &self.options.memory);
+            let memory = room.try_memory(budget, inbound.release.namespace_id, weight)?;
+            Some(place.with(memory))
+        });
         let input = std::mem::take(&mut inbound.input);
         let unread = |error: serde_json::Error| IntakeError::NotJson(error.to_string());
         let first = first_event(&inbound).map_err(unread)?;
@@ -180,7 +181,7 @@ impl Runtime {
         let seems_known = self.local.recent.has(claim);
         let mut begun = None;
         let mut first_effect = None;
-        if permit.is_some() && !seems_known {
+        if place.is_some() && !seems_known {
             let state = first_state(RunId::derive(claim, 0), &inbound, input);
             if release.may_open {
                 let key = &inbound.key;
@@ -202,11 +203,11 @@ impl Runtime {
             expires_as_new: flow.expires_as_new,
             delivery: DeliveryId::generate(),
             events,
-            holder: permit.as_ref().map(|_| session.id),
+            holder: place.as_ref().map(|_| session.id),
             first_effect,
             seems_known,
         };
-        let expected = permit
+        let expected = place
             .as_ref()
             .map(|_| self.work.holdings.expect(session.id, claim));
         reach(self, "accept.before", &inbound, claim).await;
@@ -232,13 +233,13 @@ impl Runtime {
                 let flow = release.tallied();
                 self.local.tallies.add(flow, TallyKind::Accepted, 1);
                 let accepted = answer(&inbound, &met, false);
-                match permit {
+                match place {
                     // Another turn reads the journal, and decides under what is paused now.
                     Some(_) if met.undecided => {
                         let lease = (met.run, 1);
                         self.return_to_queue(lease, session.id, ReturnCause::Overtaken);
                     }
-                    Some(permit) => {
+                    Some(place) => {
                         let begun = match begun {
                             Some(begun) if met.run == RunId::derive(claim, 0) => begun,
                             _ => begin_unplanned(&mut inbound, &met)?,
@@ -249,9 +250,8 @@ impl Runtime {
                             partition_date: met.accepted_at.to_zoned(TimeZone::UTC).date(),
                             accepted_at: met.accepted_at,
                             begun,
-                            portion,
                         };
-                        let turn = Turn::begin(self.clone(), release, session, permit, fresh);
+                        let turn = Turn::begin(self.clone(), release, session, place, fresh);
                         // In a box: spawning moves the future.
                         self.work.turns.spawn(Box::pin(turn.drive()));
                     }

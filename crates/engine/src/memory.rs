@@ -64,8 +64,7 @@ impl Budget {
         Some(Portion { permit })
     }
 
-    /// Takes this many bytes once they are free, or continues without after `patience`: for callers
-    /// that hold memory already, and would block the ones that have to return some.
+    /// Takes this many bytes once they are free, or nothing after `patience`.
     pub async fn take_within(&self, bytes: usize, patience: Duration) -> Option<Portion> {
         // Mostly there is room: no timer then.
         match self.try_take(bytes) {
@@ -75,6 +74,16 @@ impl Budget {
                 .ok()
                 .flatten(),
         }
+    }
+
+    /// All that there is, in bytes.
+    pub fn total(&self) -> usize {
+        self.most as usize * UNIT
+    }
+
+    /// The even share of each of so many, in bytes.
+    pub fn even_share(&self, count: usize) -> usize {
+        self.total() / count.max(1)
     }
 
     fn units(&self, bytes: usize) -> u32 {

@@ -84,6 +84,10 @@ pub struct Metrics {
     pub callback_repeats: Counter,
     /// Runs that were taken from the queue.
     pub taken: Counter,
+    /// Runs that were taken, and returned because there was no place or memory for them.
+    pub runs_put_back: Counter,
+    /// Runs that began although there was no memory for them.
+    pub runs_without_memory: Counter,
     /// Runs returned from dead sessions, or held by this session without a turn.
     pub recovered: Counter,
     /// Writes that a lost lease refused.

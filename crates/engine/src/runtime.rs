@@ -62,7 +62,7 @@ pub(crate) use lookups::{LookError, Lookups};
 pub(crate) use parent_states::ParentStates;
 pub(crate) use recent::Recent;
 pub(crate) use refusal_log::RefusalLog;
-pub(crate) use room::{Place, Room};
+pub(crate) use room::{Place, Room, RunMemory};
 pub(crate) use roster::Roster;
 pub use session::WorkerSession;
 pub(crate) use stalled_runs::StalledRuns;

@@ -29,7 +29,6 @@ use crate::decide::{Decision, NextAction, decide};
 use crate::event::{self, Before, RowChanges};
 use crate::external_result::ExternalResult;
 use crate::gates::Gate;
-use crate::memory::Portion;
 use crate::pauses::PauseSet;
 use crate::rehearsal::CrashPoint;
 use crate::runtime::Holding;
@@ -87,8 +86,6 @@ pub struct Turn {
     release: Arc<Release>,
     session: Arc<WorkerSession>,
     _place: Place,
-    /// The memory that it takes.
-    _portion: Option<Portion>,
     carried: Carried,
     /// Keeps the run from being returned to the queue as one that no turn carries.
     _holding: Holding,

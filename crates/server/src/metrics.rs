@@ -112,7 +112,7 @@ fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Count
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 41] = [
+    let counters: [(&str, &str, &Counter); 43] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -160,6 +160,16 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             &metrics.callback_repeats,
         ),
         ("runs_taken", "Runs taken from the queue", &metrics.taken),
+        (
+            "runs_put_back",
+            "Runs taken and returned to the queue because there was no place or memory for them",
+            &metrics.runs_put_back,
+        ),
+        (
+            "runs_without_memory",
+            "Runs that began although there was no memory for them",
+            &metrics.runs_without_memory,
+        ),
         (
             "runs_recovered",
             "Runs returned to the queue from dead sessions, or held by a session without a turn",

@@ -22,7 +22,7 @@ pub use fair::NamespaceRoom;
 pub use load::TAKE_BYTES_MAX;
 pub use look::Look;
 pub use lost::{RECOVER_MAX, recover, recover_strays};
-pub use returned::{HeldRun, ReturnCause, list_held_besides, return_runs};
+pub use returned::{HeldRun, ReturnCause, list_held_besides, put_back, return_runs};
 pub use stuck::{defer, quarantine};
 pub use wake::{give_head_start, wake, wake_at_gate};
 
@@ -78,7 +78,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     lost::RECOVER_STRAYS,
     returned::RETURN,
     returned::HELD_BESIDES,
-    load::PUT_BACK,
+    returned::PUT_BACK,
     SLEEP_ON,
     cancel::CANCEL,
     wake::WAKE,
@@ -229,26 +229,30 @@ impl Taker {
         })
     }
 
-    /// Takes up to `limit` runs that gave way to others by at most `secs`, and loads them.
+    /// Takes up to `limit` runs that gave way to others by at most `secs`, and loads them. `rooms` is what a namespace
+    /// may have.
     pub async fn take_early(
         &mut self,
         session: SessionId,
         limit: usize,
         secs: f64,
+        rooms: &[NamespaceRoom],
     ) -> Result<Vec<Taken>, Error> {
         let limit = limit.min(self.fits) as i64;
+        let (namespaces, _, left) = fair::columns(rooms);
         let bytes_max = self.bytes_max;
         self.prepared().await?;
         let ready = self.connection.prepare(&[TAKE_EARLY]).await?;
-        let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &limit, &secs];
+        let values: [&(dyn ToSql + Sync); 5] =
+            [session.as_uuid(), &limit, &secs, &namespaces, &left];
         let rows = ready
             .client
             .query(ready.statement(TAKE_EARLY), &values)
             .await?;
-        let (mut taken, _, left) = load::load(ready, &rows, bytes_max).await?;
+        let (mut taken, _, put_back) = load::load(ready, &rows, bytes_max).await?;
         taken.iter_mut().for_each(|taken| taken.charged = true);
-        if !left.is_empty() {
-            load::put_back(ready, session, &left, 1).await?;
+        if !put_back.is_empty() {
+            load::put_back(ready, session, &put_back, 1).await?;
         }
         Ok(taken)
     }
@@ -288,7 +292,7 @@ impl Taker {
             journal::LOAD,
             waits::LOAD,
             late_responses::LOAD,
-            load::PUT_BACK,
+            returned::PUT_BACK,
         ];
         self.connection.prepare(&texts).await
     }

@@ -2,62 +2,96 @@
 //!
 //! Where there are several namespaces, none of them takes up all the room: an eighth is kept for the
 //! others, so that a run of a quiet namespace begins although another one has a million due.
+//!
+//! So is an eighth of the memory for runs. A run that was taken and finds no place or no memory waits in a task of
+//! its own. Few do so, and few continue without memory; one of each namespace may always. What is left goes back to
+//! the queue.
+
+mod quota;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use semel_store::namespaces::NamespaceSettings;
 use semel_store::queue::{NamespaceRoom, TAKE_MAX};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::memory::{Budget, Portion};
+pub(crate) use quota::QuotaPermit;
+use quota::{HeldByNamespace, HeldPart, Quota};
 
 /// The part of the room that one namespace leaves to the others.
 const KEPT_FOR_OTHERS: usize = 8;
 
+/// How many runs that were taken wait for a place or for memory, besides the first of each namespace.
+const WAITING_MAX: usize = 8;
+
+/// The same of one namespace.
+const WAITING_OF_ONE_MAX: usize = 4;
+
+/// How many runs continue without the memory that they waited for, besides the first of each namespace.
+const WITHOUT_MEMORY_MAX: usize = 8;
+
+/// The same of one namespace.
+const WITHOUT_MEMORY_OF_ONE_MAX: usize = 2;
+
+/// How long no run of a namespace is taken after one of them could not begin for want of memory: each take reads
+/// journals.
+const CROWDED_FOR: Duration = Duration::from_millis(500);
+
 /// The room of a process.
 pub(crate) struct Room {
-    permits: Arc<Semaphore>,
+    places: Quota,
+    waiting: Quota,
+    without_memory: Quota,
+    /// The bytes that each namespace holds.
+    memory: Arc<HeldByNamespace>,
     capacity: usize,
     /// Whether there is more than one namespace.
     is_shared: AtomicBool,
-    held: Arc<Held>,
-}
-
-/// How many runs of each namespace are held.
-#[derive(Default)]
-struct Held(Mutex<HashMap<i32, usize>>);
-
-impl Held {
-    fn change(&self, namespace_id: i32, change: impl FnOnce(usize) -> usize) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = held.entry(namespace_id).or_default();
-        *count = change(*count);
-        if *count == 0 {
-            held.remove(&namespace_id);
-        }
-    }
-
-    fn count(&self, namespace_id: i32) -> usize {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.get(&namespace_id).copied().unwrap_or_default()
-    }
-
-    fn list(&self) -> Vec<(i32, usize)> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.iter().map(|(id, count)| (*id, *count)).collect()
-    }
+    /// The namespaces of which no run is taken for a while.
+    crowded: Mutex<HashMap<i32, Instant>>,
 }
 
 /// The place of one run, until it is dropped.
 pub(crate) struct Place {
-    _permit: OwnedSemaphorePermit,
-    counted: Option<(Arc<Held>, i32)>,
+    _permit: QuotaPermit,
+    _memory: RunMemory,
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some((held, namespace_id)) = &self.counted {
-            held.change(*namespace_id, |count| count.saturating_sub(1));
+/// The memory of a run.
+pub(crate) enum RunMemory {
+    /// It has what it takes.
+    Counted {
+        /// Of the budget of this process.
+        _portion: Portion,
+        /// Of what its namespace may have.
+        _held: HeldPart,
+    },
+    /// It takes so little that it is not counted, or goes before others.
+    Uncounted,
+    /// It continues without, as few do.
+    Without {
+        /// The right to.
+        _permit: QuotaPermit,
+    },
+}
+
+impl Place {
+    const fn new(permit: QuotaPermit) -> Self {
+        Self {
+            _permit: permit,
+            _memory: RunMemory::Uncounted,
+        }
+    }
+
+    /// The same place, with the memory of its run.
+    pub(crate) fn with(self, memory: RunMemory) -> Self {
+        Self {
+            _memory: memory,
+            ..self
         }
     }
 }
@@ -65,10 +99,13 @@ impl Drop for Place {
 impl Room {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
-            permits: Arc::new(Semaphore::new(capacity)),
+            places: Quota::new(capacity),
+            waiting: Quota::new(WAITING_MAX),
+            without_memory: Quota::new(WITHOUT_MEMORY_MAX),
+            memory: Arc::default(),
             capacity,
             is_shared: AtomicBool::new(false),
-            held: Arc::default(),
+            crowded: Mutex::default(),
         }
     }
 
@@ -79,45 +116,98 @@ impl Room {
 
     /// How many more runs may be held.
     pub(crate) fn free(&self) -> usize {
-        self.permits.available_permits()
+        self.places.free()
     }
 
     /// A place for a run of a namespace, unless there is none now.
     pub(crate) fn try_enter(&self, namespace_id: i32) -> Option<Place> {
-        if self.left(self.held.count(namespace_id)) == 0 {
-            return None;
-        }
-        let permit = self.permits.clone().try_acquire_owned().ok()?;
-        Some(self.place(permit, Some(namespace_id)))
+        let permit = self
+            .places
+            .try_enter(namespace_id, self.most_of_one(self.capacity));
+        permit.map(Place::new)
     }
 
-    /// A place for a run that was taken, as soon as there is one.
+    /// A place for a run that was taken, as soon as there is one; none where its namespace has all that it may.
     pub(crate) async fn enter(&self, namespace_id: i32) -> Option<Place> {
-        let permit = self.permits.clone().acquire_owned().await.ok()?;
-        Some(self.place(permit, Some(namespace_id)))
+        let permit = self
+            .places
+            .enter(namespace_id, self.most_of_one(self.capacity));
+        permit.await.map(Place::new)
     }
 
-    /// A place for a run that an operator asks for, as soon as there is one.
-    pub(crate) async fn enter_for_operator(&self) -> Option<Place> {
-        let permit = self.permits.clone().acquire_owned().await.ok()?;
-        Some(self.place(permit, None))
+    /// A place for a run that goes before others, as soon as there is one.
+    pub(crate) async fn enter_uncounted(&self) -> Option<Place> {
+        self.places.enter_uncounted().await.map(Place::new)
     }
 
-    /// What a take has to know: the namespaces that have another weight than others, or no room for a
-    /// whole batch.
+    /// Memory for a run of a namespace that has not all that it may, unless there is too little now.
+    pub(crate) fn try_memory(
+        &self,
+        budget: &Budget,
+        namespace_id: i32,
+        bytes: usize,
+    ) -> Option<RunMemory> {
+        let most = self.most_of_one(budget.total());
+        let bytes = bytes.min(most);
+        let held = self.memory.enter(namespace_id, bytes, most)?;
+        let portion = budget.try_take(bytes)?;
+        Some(RunMemory::Counted {
+            _portion: portion,
+            _held: held,
+        })
+    }
+
+    /// The right to wait for a place or for memory.
+    pub(crate) fn try_wait(&self, namespace_id: i32) -> Option<QuotaPermit> {
+        self.waiting
+            .try_enter_first(namespace_id, WAITING_OF_ONE_MAX)
+    }
+
+    /// The right to continue without memory.
+    pub(crate) fn try_without_memory(&self, namespace_id: i32) -> Option<RunMemory> {
+        let most = WITHOUT_MEMORY_OF_ONE_MAX;
+        let permit = self.without_memory.try_enter_first(namespace_id, most)?;
+        Some(RunMemory::Without { _permit: permit })
+    }
+
+    /// Notes that a run of a namespace found no memory.
+    pub(crate) fn note_crowded(&self, namespace_id: i32) {
+        let until = Instant::now() + CROWDED_FOR;
+        self.lock_crowded().insert(namespace_id, until);
+    }
+
+    /// What a take has to know: the namespaces that have another weight than others, no room for a whole
+    /// batch, or no memory.
     pub(crate) fn limits(&self, settings: &[NamespaceSettings]) -> Vec<NamespaceRoom> {
-        if !self.is_shared.load(Ordering::Relaxed) {
-            return Vec::new();
+        let mut limits = match self.is_shared.load(Ordering::Relaxed) {
+            true => self.shares(settings),
+            false => Vec::new(),
+        };
+        let mut crowded = self.lock_crowded();
+        crowded.retain(|_, until| *until > Instant::now());
+        for namespace_id in crowded.keys().copied() {
+            match limits.iter_mut().find(|it| it.namespace_id == namespace_id) {
+                Some(limit) => limit.room = 0,
+                None => limits.push(NamespaceRoom {
+                    namespace_id,
+                    weight: 1,
+                    room: 0,
+                }),
+            }
         }
-        let (free, held) = (self.free(), self.held.list());
+        limits
+    }
+
+    fn shares(&self, settings: &[NamespaceSettings]) -> Vec<NamespaceRoom> {
+        let (free, held) = (self.free(), self.places.held().list());
         let limit = |namespace_id: i32, weight: i32, held: usize| NamespaceRoom {
             namespace_id,
             weight,
-            room: self.left(held),
+            room: self.most_of_one(self.capacity).saturating_sub(held),
         };
         let mut limits: Vec<NamespaceRoom> = settings
             .iter()
-            .map(|one| limit(one.id, one.weight, self.held.count(one.id)))
+            .map(|one| limit(one.id, one.weight, self.places.held().count(one.id)))
             .collect();
         let is_known = |id: &i32| settings.iter().any(|one| one.id == *id);
         let others = held.iter().filter(|(id, _)| !is_known(id));
@@ -126,24 +216,16 @@ impl Room {
         limits
     }
 
-    /// How many more runs a namespace may have that has so many.
-    fn left(&self, held: usize) -> usize {
-        let kept = match self.is_shared.load(Ordering::Relaxed) && self.capacity > 1 {
-            true => (self.capacity / KEPT_FOR_OTHERS).max(1),
-            false => 0,
-        };
-        (self.capacity - kept).saturating_sub(held)
+    /// How much one namespace may have of so much.
+    fn most_of_one(&self, all: usize) -> usize {
+        match self.is_shared.load(Ordering::Relaxed) && all > 1 {
+            true => all - (all / KEPT_FOR_OTHERS).max(1),
+            false => all,
+        }
     }
 
-    fn place(&self, permit: OwnedSemaphorePermit, namespace_id: Option<i32>) -> Place {
-        let counted = namespace_id.map(|id| {
-            self.held.change(id, |count| count + 1);
-            (self.held.clone(), id)
-        });
-        Place {
-            _permit: permit,
-            counted,
-        }
+    fn lock_crowded(&self) -> MutexGuard<'_, HashMap<i32, Instant>> {
+        self.crowded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -182,6 +264,71 @@ mod tests {
         assert_eq!(room.limits(&[]), [none], "the other one has room");
         drop((greedy, quiet));
         assert_eq!(room.limits(&[]), []);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_was_taken_enters_no_more_than_its_namespace_may() {
+        let room = Room::new(16);
+        room.share(true);
+        let greedy = fill(&room, 1);
+
+        assert!(room.enter(1).await.is_none());
+        assert!(room.enter(2).await.is_some());
+        assert_eq!((greedy.len(), room.free()), (14, 2));
+    }
+
+    #[tokio::test]
+    async fn of_a_namespace_that_found_no_memory_nothing_is_taken_for_a_while() {
+        let room = Room::new(16);
+
+        room.note_crowded(1);
+        let none = NamespaceRoom {
+            namespace_id: 1,
+            weight: 1,
+            room: 0,
+        };
+        assert_eq!(room.limits(&[]), [none]);
+        tokio::time::sleep(CROWDED_FOR).await;
+        assert_eq!(room.limits(&[]), []);
+    }
+
+    #[test]
+    fn few_runs_wait_or_continue_without_memory_and_the_first_of_each_namespace_always() {
+        let room = Room::new(16);
+        let namespaces = 12;
+
+        let waiting = (0..10 * namespaces).filter_map(|it| room.try_wait(it / 10));
+        let waiting: Vec<QuotaPermit> = waiting.collect();
+        let without = (0..10 * namespaces).filter_map(|it| room.try_without_memory(it / 10));
+        let without: Vec<RunMemory> = without.collect();
+
+        assert_eq!(waiting.len(), 12 + WAITING_MAX);
+        assert_eq!(without.len(), 12 + WITHOUT_MEMORY_MAX);
+        assert!(room.try_wait(13).is_some(), "its first");
+        let of_one: Vec<QuotaPermit> = (0..10).filter_map(|_| room.try_wait(14)).collect();
+        assert_eq!(of_one.len(), 1, "there are enough");
+        drop((waiting, of_one));
+        let of_one: Vec<QuotaPermit> = (0..10).filter_map(|_| room.try_wait(14)).collect();
+        assert_eq!(of_one.len(), WAITING_OF_ONE_MAX);
+    }
+
+    #[test]
+    fn of_several_namespaces_none_takes_up_all_the_memory() {
+        let (room, kib) = (Room::new(16), 1024);
+        let budget = Budget::of_bytes(16 * kib);
+
+        let alone = room.try_memory(&budget, 1, 16 * kib);
+        assert!(alone.is_some());
+        drop(alone);
+        room.share(true);
+        let large = room.try_memory(&budget, 1, 20 * kib);
+
+        assert!(large.is_some(), "one that takes more has all it may");
+        assert!(room.try_memory(&budget, 1, kib).is_none());
+        let quiet = room.try_memory(&budget, 2, 2 * kib);
+        assert!(quiet.is_some());
+        drop((large, quiet));
+        assert!(room.try_memory(&budget, 1, 14 * kib).is_some());
     }
 
     #[test]

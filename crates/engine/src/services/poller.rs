@@ -1,4 +1,5 @@
-//! The poller: takes runs that are due, in batches, for as long as there is room for them.
+//! The poller: takes runs that are due, in batches, for as long as there is room for them. It waits for no
+//! run's place or memory.
 //!
 //! A server without work makes one statement twice a second, the look. It says whether a run is due, and what
 //! else a server has to know of the others: which are live, and whether the configuration changed.
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
 use crate::runtime::{Holding, POLL_EVERY, Runtime, WorkerSession};
-use crate::turn::take::{HEAD_START_SECS_MAX, within_patience};
+use crate::turn::take::{HEAD_START_SECS_MAX, RunToBegin, within_patience};
 
 /// The longest pause before a take that failed is repeated.
 const RETRY_MAX: Duration = Duration::from_millis(100);
@@ -91,12 +92,13 @@ impl Poller {
             let next = catch.next_due.unwrap_or(POLL_EVERY);
             return Ok(next.clamp(REST_MIN, POLL_EVERY));
         }
-        for (taken, holding) in catch.taken.into_iter().zip(holdings) {
-            runtime.metrics.taken.add_one();
-            runtime.clone().move_on(taken, session.clone(), None).await;
-            // The turn has entered the run by itself.
-            drop(holding);
-        }
+        let runs = catch.taken.into_iter().zip(holdings);
+        let runs = runs.map(|(taken, holding)| RunToBegin {
+            taken,
+            session: session.clone(),
+            holding,
+        });
+        runtime.begin_all(runs.collect()).await;
         Ok(Duration::ZERO)
     }
 
@@ -114,7 +116,7 @@ impl Poller {
         let mut catch = within_patience(take).await?;
         if catch.taken.is_empty() && runtime.catalogue.has_flows_that_give_way() {
             // Runs that let others go first, now that there are none.
-            let early = taker.take_early(session.id, room, HEAD_START_SECS_MAX);
+            let early = taker.take_early(session.id, room, HEAD_START_SECS_MAX, &limits);
             catch.taken = within_patience(early).await?;
         }
         let enter = |taken: &Taken| runtime.work.holdings.carry(session.id, taken.run);
@@ -132,10 +134,14 @@ impl Poller {
         let no_comparison = runtime.work.holdings.taking().await;
         match within_patience(taker.take_suspect(session.id)).await {
             Ok(Some(taken)) => {
-                let _holding = runtime.work.holdings.carry(session.id, taken.run);
+                let holding = runtime.work.holdings.carry(session.id, taken.run);
                 drop(no_comparison);
-                runtime.metrics.taken.add_one();
-                runtime.clone().move_on(taken, session, Some(alone)).await;
+                let run = RunToBegin {
+                    taken,
+                    session,
+                    holding,
+                };
+                runtime.begin_suspect(run, alone);
                 true
             }
             Ok(None) => false,

@@ -1,7 +1,6 @@
 //! Where a turn begins: with a run that was just accepted, or with one that was taken.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -18,7 +17,7 @@ use super::pending_write::PendingWrite;
 use super::views::views;
 use crate::catalogue::Release;
 use crate::external_result::{ExternalResult, wake_source};
-use crate::memory::{self, Portion};
+use crate::memory;
 use crate::runtime::WorkerSession;
 use crate::runtime::{Place, Runtime};
 use crate::state::FoldedRun;
@@ -38,7 +37,6 @@ impl Turn {
             partition_date,
             accepted_at,
             begun,
-            portion,
         } = fresh;
         let (state, opening, views) = match begun {
             TurnStart::With(opening) => {
@@ -57,7 +55,6 @@ impl Turn {
             release,
             session,
             _place: place,
-            _portion: portion,
             run,
             key,
             partition_date,
@@ -104,10 +101,6 @@ impl Turn {
             false => release,
         };
         let accepted_at = taken.journal.first().map(|line| line.at);
-        // With a time limit: the holder of the memory may wait for this very run.
-        let weight = weigh(&taken.journal);
-        let budget = &runtime.options.memory;
-        let portion = budget.take_within(weight, PORTION_PATIENCE).await;
         let state = parent_state::fold(&runtime, &release.flow, taken.run, &taken.journal).await?;
         let fresh = LoadedRun {
             run: taken.run,
@@ -116,7 +109,6 @@ impl Turn {
             accepted_at: accepted_at
                 .ok_or_else(|| Unread::Damaged("it has no journal".to_owned()))?,
             begun: TurnStart::At(Box::new(state)),
-            portion,
         };
         let mut turn = Self::begin(runtime, release, session, place, fresh);
         turn.epoch = taken.epoch;
@@ -142,11 +134,8 @@ impl Turn {
     }
 }
 
-/// How long a run that was taken waits for memory before it continues without.
-const PORTION_PATIENCE: Duration = Duration::from_secs(5);
-
 /// How much memory a run takes whose journal this is.
-fn weigh(journal: &[JournalRow]) -> usize {
+pub(super) fn weigh(journal: &[JournalRow]) -> usize {
     let lines = journal.iter();
     lines
         .map(|line| memory::parsed_bytes(line.events.as_bytes()))
@@ -160,8 +149,6 @@ pub(crate) struct LoadedRun {
     pub(crate) partition_date: Date,
     pub(crate) accepted_at: Timestamp,
     pub(crate) begun: TurnStart,
-    /// The memory that it takes.
-    pub(crate) portion: Option<Portion>,
 }
 
 /// Where a turn begins.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_model::RunId;
-use semel_store::queue::{self, Taken};
+use semel_store::queue::{self, ReturnCause, Taken};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::Turn;
 use super::command::CommandError;
-use crate::runtime::{Runtime, WorkerSession};
+use super::load::weigh;
+use crate::runtime::{Holding, Place, RunMemory, Runtime, WorkerSession};
 
 /// How long a take and what is loaded with it may stay unanswered. PostgreSQL's own limit is
 /// shorter, so the connection is dead by then without an error.
@@ -44,28 +45,215 @@ pub(crate) async fn give_head_start(runtime: &Runtime, run: RunId, priority: i8)
 const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an operator's command tries to take a run that a worker holds: a worker that looks at a
-/// stopped run returns it at once. The last try may wait [`ROOM_PATIENCE`] more.
+/// stopped run returns it at once. The last try may wait [`ROOM_PATIENCE`] and [`BEGIN_PATIENCE`] more.
 const HELD_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long it rests between two tries.
 const HELD_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long a run that was taken waits for a place, and then for memory before it continues without. With a
+/// limit: the holder of the memory may wait for this very run.
+const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often it looks for memory. It does not queue: what is free meanwhile stays free for runs that need less.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How long a run rests that found no memory, so that others of its namespace go first.
+const CROWDED_REST: Duration = Duration::from_secs(2);
+
+/// A run that takes less, or less than its even share, waits for no memory: beside a full budget all of them take
+/// about as much again, at most.
+const SMALL_BYTES: usize = 64 << 10;
+
+/// A run that was taken and has not begun.
+pub(crate) struct RunToBegin {
+    pub(crate) taken: Taken,
+    pub(crate) session: Arc<WorkerSession>,
+    /// Until the turn has entered the run, or the run is on its way back to the queue.
+    pub(crate) holding: Holding,
+}
+
+/// What a run needs to begin, and does not find.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    Place,
+    Memory,
+    /// The process stops.
+    Time,
+}
+
+impl RunToBegin {
+    fn weight(&self) -> usize {
+        weigh(&self.taken.journal)
+    }
+}
+
 impl Runtime {
-    /// Moves a run that was taken; `suspect` where it was taken before without progress.
-    pub(crate) async fn move_on(
-        self: Arc<Self>,
-        taken: Taken,
-        session: Arc<WorkerSession>,
+    /// Begins the runs of a take, each if there is a place and memory for it now. If not, it waits in a task of its
+    /// own, because the others are waiting; where enough runs wait, it goes back to the queue.
+    pub(crate) async fn begin_all(self: &Arc<Self>, runs: Vec<RunToBegin>) {
+        let mut left = Vec::new();
+        for run in runs {
+            self.metrics.taken.add_one();
+            match self.find_place(run.taken.namespace_id, run.weight()) {
+                Ok(place) => self.begin(run, place, None).await,
+                Err(lack) => left.extend(self.wait(run).map(|run| (run, lack))),
+            }
+        }
+        self.put_back(left);
+    }
+
+    /// Begins a run that was taken before without progress. Each process has one of them at the most, so that it
+    /// waits for nobody's share, and continues without memory if there is none in time.
+    pub(crate) fn begin_suspect(self: &Arc<Self>, run: RunToBegin, alone: OwnedSemaphorePermit) {
+        self.metrics.taken.add_one();
+        let runtime = self.clone();
+        self.work.turns.spawn(Box::pin(async move {
+            let place = tokio::select! {
+                place = tokio::time::timeout(BEGIN_PATIENCE, runtime.work.room.enter_uncounted()) => {
+                    place.ok().flatten().ok_or(Lack::Place)
+                }
+                () = runtime.shutdown.requested.cancelled() => Err(Lack::Time),
+            };
+            let place = match place {
+                Ok(place) => place,
+                Err(lack) => return runtime.put_back(vec![(run, lack)]),
+            };
+            let memory = runtime.await_memory_or_none(run.taken.namespace_id, run.weight());
+            let place = place.with(memory.await);
+            runtime.begin(run, place, Some(alone)).await;
+        }));
+    }
+
+    /// Begins a run later, if it may wait; gives it back if not.
+    fn wait(self: &Arc<Self>, run: RunToBegin) -> Option<RunToBegin> {
+        let (namespace_id, weight) = (run.taken.namespace_id, run.weight());
+        let Some(waiting) = self.work.room.try_wait(namespace_id) else {
+            return Some(run);
+        };
+        let runtime = self.clone();
+        self.work.turns.spawn(Box::pin(async move {
+            let place = tokio::select! {
+                place = runtime.await_place(namespace_id, weight) => place,
+                () = runtime.shutdown.requested.cancelled() => Err(Lack::Time),
+            };
+            drop(waiting);
+            match place {
+                Ok(place) => runtime.begin(run, place, None).await,
+                Err(lack) => runtime.put_back(vec![(run, lack)]),
+            }
+        }));
+        None
+    }
+
+    async fn begin(
+        self: &Arc<Self>,
+        run: RunToBegin,
+        place: Place,
         suspect: Option<OwnedSemaphorePermit>,
     ) {
-        let Some(place) = self.work.room.enter(taken.namespace_id).await else {
-            return;
-        };
+        let RunToBegin {
+            taken,
+            session,
+            holding: _holding,
+        } = run;
         match self.load(taken, session, place).await {
             Ok(turn) => {
                 self.work.turns.spawn(turn.suspected(suspect).drive());
             }
             Err(unloaded) => self.put_off(unloaded).await,
+        }
+    }
+
+    /// Puts the runs of a take back that do not begin, as if they had not been taken. Those without memory rest.
+    fn put_back(self: &Arc<Self>, runs: Vec<(RunToBegin, Lack)>) {
+        self.metrics.runs_put_back.add(runs.len() as u64);
+        let (crowded, others): (Vec<_>, Vec<_>) = runs
+            .into_iter()
+            .partition(|(_, lack)| *lack == Lack::Memory);
+        for (run, _) in &crowded {
+            self.work.room.note_crowded(run.taken.namespace_id);
+        }
+        self.return_unbegun(crowded, Some(CROWDED_REST));
+        self.return_unbegun(others, None);
+    }
+
+    /// In one write: others wait for the connection.
+    fn return_unbegun(self: &Arc<Self>, runs: Vec<(RunToBegin, Lack)>, rest: Option<Duration>) {
+        let Some((first, _)) = runs.first() else {
+            return;
+        };
+        let (session, charged) = (first.session.id, first.taken.charged);
+        // Without their journals.
+        let lease = |(run, _): (RunToBegin, Lack)| ((run.taken.run, run.taken.epoch), run.holding);
+        let (leases, holdings): (Vec<_>, Vec<Holding>) = runs.into_iter().map(lease).unzip();
+        let runtime = self.clone();
+        self.work.turns.spawn(async move {
+            let charge = charged.into();
+            let put_back = queue::put_back(&runtime.cell, session, &leases, charge, rest).await;
+            if let Err(error) = put_back {
+                tracing::debug!(%error, runs = leases.len(), "failed to put runs back; retrying");
+                let cause = match charged {
+                    true => ReturnCause::Stopping,
+                    false => ReturnCause::Overtaken,
+                };
+                for lease in leases {
+                    runtime.return_to_queue(lease, session, cause);
+                }
+            }
+            drop(holdings);
+        });
+    }
+
+    /// A place and memory for a run, if there are both now.
+    fn find_place(&self, namespace_id: i32, weight: usize) -> Result<Place, Lack> {
+        let place = self.work.room.try_enter(namespace_id).ok_or(Lack::Place)?;
+        let memory = self.find_memory(namespace_id, weight);
+        Ok(place.with(memory.ok_or(Lack::Memory)?))
+    }
+
+    /// Memory for a run, if there is some now. A small one needs none.
+    fn find_memory(&self, namespace_id: i32, weight: usize) -> Option<RunMemory> {
+        let budget = &self.options.memory;
+        let small = budget.even_share(self.options.capacity).max(SMALL_BYTES);
+        let memory = self.work.room.try_memory(budget, namespace_id, weight);
+        memory.or_else(|| (weight <= small).then_some(RunMemory::Uncounted))
+    }
+
+    /// A place and memory for a run, as soon as there are both. If there is no memory in time, the run continues
+    /// without, unless enough do.
+    async fn await_place(&self, namespace_id: i32, weight: usize) -> Result<Place, Lack> {
+        let place = self.work.room.enter(namespace_id);
+        let place = tokio::time::timeout(BEGIN_PATIENCE, place).await;
+        let place = place.ok().flatten().ok_or(Lack::Place)?;
+        if let Some(memory) = self.await_memory(namespace_id, weight).await {
+            return Ok(place.with(memory));
+        }
+        let memory = self.work.room.try_without_memory(namespace_id);
+        let memory = memory.ok_or(Lack::Memory)?;
+        self.metrics.runs_without_memory.add_one();
+        Ok(place.with(memory))
+    }
+
+    async fn await_memory(&self, namespace_id: i32, weight: usize) -> Option<RunMemory> {
+        let until = Instant::now() + BEGIN_PATIENCE;
+        loop {
+            let memory = self.find_memory(namespace_id, weight);
+            if memory.is_some() || Instant::now() >= until {
+                return memory;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// The same for a run that continues without where there is none in time.
+    async fn await_memory_or_none(&self, namespace_id: i32, weight: usize) -> RunMemory {
+        match self.await_memory(namespace_id, weight).await {
+            Some(memory) => memory,
+            None => {
+                self.metrics.runs_without_memory.add_one();
+                RunMemory::Uncounted
+            }
         }
     }
 
@@ -84,7 +272,7 @@ impl Runtime {
 
     async fn take_now(self: &Arc<Self>, run: RunId) -> Result<Turn, CommandError> {
         let session = self.session();
-        let room = self.work.room.enter_for_operator();
+        let room = self.work.room.enter_uncounted();
         let Ok(Some(place)) = tokio::time::timeout(ROOM_PATIENCE, room).await else {
             return Err(CommandError::Busy);
         };
@@ -104,6 +292,10 @@ impl Runtime {
         drop(taker);
         let (taken, now) = taken.ok_or(CommandError::Busy)?;
         self.clock.set(now);
+        let weight = weigh(&taken.journal);
+        // Operators are few, and what they ask for may free memory.
+        let memory = self.await_memory_or_none(taken.namespace_id, weight).await;
+        let place = place.with(memory);
         match self.load(taken, session, place).await {
             Ok(turn) => Ok(turn),
             Err(unloaded) => {

@@ -93,7 +93,8 @@ pub(super) const TAKE_ALONE: &str = "/* commits alone: take */
      WHERE q.ctid = ANY (ARRAY(SELECT place FROM due))
  RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date, q.namespace_id";
 
-/// Takes runs that give way to all others that are due, once no other is.
+/// Takes runs that give way to all others that are due, once no other is. A namespace without a limit of its own has
+/// that of the take.
 pub(super) const TAKE_EARLY: &str = concat!(
     "/* commits alone: take early */",
     first_runs!(""),
@@ -101,6 +102,8 @@ pub(super) const TAKE_EARLY: &str = concat!(
     due AS (
         SELECT t.place
           FROM firsts f
+          LEFT JOIN unnest($4::int4[], $5::int8[]) AS x (namespace_id, room)
+            ON x.namespace_id = f.namespace_id
          CROSS JOIN LATERAL (SELECT q.ctid AS place
                                FROM queue q
                               WHERE q.holder IS NULL AND q.namespace_id = f.namespace_id
@@ -111,7 +114,7 @@ pub(super) const TAKE_EARLY: &str = concat!(
                                              WHERE id = $1 AND lost_at IS NULL
                                                AND expires_at > (SELECT moment()))
                               ORDER BY q.due_at
-                              LIMIT $2
+                              LIMIT least($2, x.room)
                                 FOR UPDATE OF q SKIP LOCKED) t
          LIMIT $2)
     UPDATE queue q

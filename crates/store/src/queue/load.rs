@@ -13,19 +13,13 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
-use super::returned::give_back;
+use super::returned::PUT_BACK;
 use super::{ABOUT, Taken};
 use crate::writer::connection::PreparedClient;
 use crate::{clock, journal, late_responses, waits};
 
 /// The most bytes of journals that one take loads, beyond its last run.
 pub const TAKE_BYTES_MAX: usize = 32 << 20;
-
-/// As if they had not been taken: they stay due, and the take does not count.
-pub(super) const PUT_BACK: &str = give_back!(
-    "/* commits alone: put back */",
-    "stalled_takes = greatest(q.stalled_takes - $4, 0)"
-);
 
 /// Runs that were loaded, the database's time, and runs whose journals did not fit.
 pub(super) type Loaded = (Vec<Taken>, Timestamp, Vec<(Uuid, i64)>);
@@ -171,7 +165,8 @@ pub(super) async fn put_back(
     // In the one order in which rows of the queue are locked.
     left.sort_unstable();
     let (runs, epochs): (Vec<Uuid>, Vec<i64>) = left.into_iter().unzip();
-    let values: [&(dyn ToSql + Sync); 4] = [&runs, &epochs, session.as_uuid(), &charge];
+    let rest = None::<f64>;
+    let values: [&(dyn ToSql + Sync); 5] = [&runs, &epochs, session.as_uuid(), &charge, &rest];
     let statement = ready.statement(PUT_BACK);
     ready.client.execute(statement, &values).await?;
     Ok(())

@@ -6,8 +6,8 @@
 //!
 //! Each take adds to the count, and a write to the journal resets it. A return keeps the count and
 //! lets the run rest, longer each time, so that a run which makes no progress is quarantined at the
-//! limit instead of being taken again at full speed. Only a process that stops takes its own take
-//! back, once for an epoch.
+//! limit instead of being taken again at full speed. Only a process that stops, or does not begin the
+//! run, takes its own take back, once for an epoch.
 
 use std::time::Duration;
 
@@ -36,6 +36,14 @@ macro_rules! give_back {
 }
 
 pub(super) use give_back;
+
+/// As if they had not been taken: they stay due, and the take does not count. With `$5` they rest for so many
+/// seconds; without, `greatest` leaves out what is null.
+pub(super) const PUT_BACK: &str = give_back!(
+    "/* commits alone: put back */",
+    "stalled_takes = greatest(q.stalled_takes - $4, 0),
+           due_at = greatest(q.due_at, moment() + make_interval(secs => $5))"
+);
 
 /// The pause doubles with each take: half a second after the first, eight after the fifth.
 pub(super) const RETURN: &str = give_back!(
@@ -102,15 +110,36 @@ pub async fn return_runs(
     leases: &[(RunId, i64)],
     cause: ReturnCause,
 ) -> Result<u64, ReadError> {
-    let mut leases = leases.to_vec();
-    // In the one order in which rows of the queue are locked.
-    leases.sort_unstable();
-    let runs: Vec<Uuid> = leases.iter().map(|(run, _)| *run.as_uuid()).collect();
-    let epochs: Vec<i64> = leases.iter().map(|(_, epoch)| *epoch).collect();
+    let (runs, epochs) = columns(leases);
     let cause = cause.as_str();
     let values: [&(dyn ToSql + Sync); 4] = [&runs, &epochs, session.as_uuid(), &cause];
     let lane = cell.recovery();
     lane.execute(RETURN, &values, RETURN_PATIENCE).await
+}
+
+/// Puts runs back that were taken and do not begin: the take, which counted `charge`, does not count. They stay
+/// due, or rest for so long.
+pub async fn put_back(
+    cell: &Cell,
+    session: SessionId,
+    leases: &[(RunId, i64)],
+    charge: i16,
+    rest: Option<Duration>,
+) -> Result<(), ReadError> {
+    let (runs, epochs) = columns(leases);
+    let rest = rest.map(|rest| rest.as_secs_f64());
+    let values: [&(dyn ToSql + Sync); 5] = [&runs, &epochs, session.as_uuid(), &charge, &rest];
+    let lane = cell.recovery();
+    lane.execute(PUT_BACK, &values, RETURN_PATIENCE).await?;
+    Ok(())
+}
+
+/// The columns of leases, in the one order in which rows of the queue are locked.
+fn columns(leases: &[(RunId, i64)]) -> (Vec<Uuid>, Vec<i64>) {
+    let mut leases = leases.to_vec();
+    leases.sort_unstable();
+    let lease = |(run, epoch): &(RunId, i64)| (*run.as_uuid(), *epoch);
+    leases.iter().map(lease).unzip()
 }
 
 /// Lists runs that a session holds, but for those that are known to be carried.

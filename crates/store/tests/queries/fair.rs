@@ -110,6 +110,32 @@ async fn a_namespace_without_room_waits_and_the_others_do_not() -> Result<()> {
 }
 
 #[tokio::test]
+async fn of_a_namespace_without_room_nothing_is_taken_early_and_of_the_others_it_is() -> Result<()>
+{
+    let world = World::start().await?;
+    let (mut taker, session) = begin(&world).await?;
+    for namespace_id in [1, 2] {
+        for run in accept(&world, namespace_id, 5).await? {
+            queue::give_head_start(world.cell.of(run), run, -50.0).await?;
+        }
+    }
+    let full = |room| NamespaceRoom {
+        namespace_id: 1,
+        weight: 1,
+        room,
+    };
+
+    let none = taker.take_early(session, 20, 40.0, &[]).await?;
+    let first = taker.take_early(session, 20, 100.0, &[full(0)]).await?;
+    let second = taker.take_early(session, 20, 100.0, &[full(3)]).await?;
+
+    assert!(none.is_empty());
+    assert_eq!(counts(&first), BTreeMap::from([(2, 5)]));
+    assert_eq!(counts(&second), BTreeMap::from([(1, 3)]));
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_only_namespace_is_taken_in_the_order_of_time() -> Result<()> {
     let world = World::start().await?;
     let (mut taker, session) = begin(&world).await?;
