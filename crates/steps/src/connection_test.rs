@@ -38,7 +38,7 @@ impl Executors {
     /// tell.
     async fn reach_out(&self, to: &Destination) -> Result<String, Fault> {
         let (host, port) = address(to)?;
-        let addresses = self.egress.resolve(&host, port).await?;
+        let addresses = self.egress.resolve(to.namespace_id, &host, port).await?;
         let mut last = None;
         for address in &addresses {
             match tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {

@@ -139,19 +139,25 @@ impl Egress {
     }
 
     /// Resolves a host once and checks every address that it has. A host may be a name or an
-    /// address in any spelling that URLs know (`127.1`, `0x7f000001`, `[::1]`).
+    /// address in any spelling that URLs know (`127.1`, `0x7f000001`, `[::1]`). The lookup is one of
+    /// the namespace's share.
     ///
     /// # Errors
     ///
     /// If it has none, or one of them must not be connected to. Nothing was sent in either case.
-    pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, Fault> {
+    pub async fn resolve(
+        &self,
+        namespace_id: i32,
+        host: &str,
+        port: u16,
+    ) -> Result<Vec<SocketAddr>, Fault> {
         let known = self.check_host(host, port)?;
         let name = match known {
             Known::Address(address) => return Ok(vec![address]),
             Known::Name(name) => name,
         };
         let absent = |why: &str| Fault::passing("no-connection", format!("{name}: {why}"));
-        let found = self.lookup.lookup(&name).await;
+        let found = self.lookup.lookup(namespace_id, &name).await;
         let found = found.map_err(|error| absent(&error.to_string()))?;
         let addresses: Vec<SocketAddr> = found
             .into_iter()

@@ -160,7 +160,9 @@ impl HttpExecutor {
             to: Some(to),
             origin: None,
         };
-        let client = self.clients.usual(pooling, timeout_of(request, route));
+        let client = self
+            .clients
+            .usual(route.namespace_id, pooling, timeout_of(request, route));
         let sending = Sending::new(request, route, key, (client, pooling))
             .and_then(|sending| Signed::with(to, &sending.url, headers).map(|s| (sending, s)));
         match sending {
@@ -181,7 +183,9 @@ impl HttpExecutor {
             if let Some(name) = &request.connection {
                 route.destination(name)?;
             }
-            let client = self.clients.usual(pooling, timeout_of(request, route));
+            let client =
+                self.clients
+                    .usual(route.namespace_id, pooling, timeout_of(request, route));
             return Sending::new(request, route, key, (client, pooling));
         };
         let Target::Http(target) = &to.connection.to else {

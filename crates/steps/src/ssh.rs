@@ -170,7 +170,10 @@ impl SshExecutor {
         let patience = deadline.min(Instant::now() + CONNECT_PATIENCE);
         let connecting = async {
             let secret = to.secret(&target.secret)?;
-            let addresses = self.egress.resolve(&target.host, target.port).await?;
+            let addresses = self
+                .egress
+                .resolve(to.namespace_id, &target.host, target.port)
+                .await?;
             SshConnection::connect(target, secret, &addresses).await
         };
         let connected = timeout_at(patience, connecting).await;

@@ -54,7 +54,7 @@ impl Pools {
         to: &Destination,
         target: &PostgresTarget,
     ) -> Result<Object, Fault> {
-        let addresses = self.resolve(target).await?;
+        let addresses = self.resolve(to, target).await?;
         let pool = self.pool(to, target, addresses)?;
         pool.get().await.map_err(|error| match error {
             PoolError::Backend(error) => classify::fault(error),
@@ -66,9 +66,16 @@ impl Pools {
     }
 
     /// Addresses that may be connected to; none for a socket, which is this machine's own.
-    async fn resolve(&self, target: &PostgresTarget) -> Result<Vec<SocketAddr>, Fault> {
+    async fn resolve(
+        &self,
+        to: &Destination,
+        target: &PostgresTarget,
+    ) -> Result<Vec<SocketAddr>, Fault> {
         if !target.host.starts_with('/') {
-            return self.egress.resolve(&target.host, target.port).await;
+            return self
+                .egress
+                .resolve(to.namespace_id, &target.host, target.port)
+                .await;
         }
         let here = SocketAddr::from((Ipv4Addr::LOCALHOST, target.port));
         match self.egress.admits(here) {

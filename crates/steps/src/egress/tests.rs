@@ -17,7 +17,7 @@ fn opened(ranges: &[&str]) -> Egress {
 struct Fixed(Vec<IpAddr>);
 
 impl Lookup for Fixed {
-    fn lookup(&self, _: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+    fn lookup(&self, _: i32, _: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let found = self.0.clone();
         Box::pin(async move { Ok(found) })
     }
@@ -107,11 +107,11 @@ async fn an_address_is_read_in_every_spelling() {
     ];
 
     for host in spellings {
-        let fault = egress.resolve(host, 80).await.expect_err(host);
+        let fault = egress.resolve(7, host, 80).await.expect_err(host);
         assert_eq!(fault.code, "address-refused", "{host}");
     }
     for host in ["", "a b", "fe80::1%eth0", "a/b", "a:b@c", "[::1"] {
-        let fault = egress.resolve(host, 80).await.expect_err(host);
+        let fault = egress.resolve(7, host, 80).await.expect_err(host);
         assert_eq!(fault.code, "bad-request", "{host}");
     }
 }
@@ -123,10 +123,10 @@ async fn one_bad_address_among_good_ones_is_refused() {
     let good = Egress::default().looking_up(Arc::new(Fixed(vec![found[0], found[2]])));
 
     assert_eq!(
-        mixed.resolve("a.example", 1).await.unwrap_err().code,
+        mixed.resolve(7, "a.example", 1).await.unwrap_err().code,
         "address-refused"
     );
-    assert_eq!(good.resolve("a.example", 1).await.unwrap().len(), 2);
+    assert_eq!(good.resolve(7, "a.example", 1).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn a_list_of_hosts_admits_those_and_no_other() {
         "api.example.",
         "eu.books.example",
     ] {
-        assert!(egress.resolve(host, 443).await.is_ok(), "{host}");
+        assert!(egress.resolve(7, host, 443).await.is_ok(), "{host}");
     }
     for host in [
         "example",
@@ -150,7 +150,7 @@ async fn a_list_of_hosts_admits_those_and_no_other() {
         "xbooks.example",
         "8.8.8.8",
     ] {
-        assert!(egress.resolve(host, 443).await.is_err(), "{host}");
+        assert!(egress.resolve(7, host, 443).await.is_err(), "{host}");
     }
 }
 

@@ -1,4 +1,8 @@
-//! HTTP clients: one pair for most destinations, one more for each that has certificates.
+//! HTTP clients: in each namespace a pair for each of a few timeouts, and another for each destination that has
+//! certificates.
+//!
+//! A client has connections of its own. An HTTP/2 connection carries only so many exchanges at once, so that a
+//! namespace whose exchanges hang must not share one with another.
 //!
 //! The kernel keeps sending what a process handed to it, even when the process is gone. So that
 //! nothing of a request arrives long after its timeout, a socket gives up on bytes that stay
@@ -23,11 +27,14 @@ use crate::egress::Egress;
 use crate::gate::SendGate;
 use crate::tls;
 
+/// The most pairs that are kept for whatever has no certificates.
+const USUAL_MAX: usize = 1_024;
+
 /// The most destinations with certificates whose clients are kept.
 const KEPT_MAX: usize = 256;
 
 /// For how many seconds sent bytes may stay unacknowledged, smallest first. A request gets the
-/// longest that its timeout allows.
+/// longest that its timeout allows, and at least one second.
 const WIRE_SECS: [u64; 14] = [1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600];
 
 /// Which connections a request may use.
@@ -58,7 +65,8 @@ pub(super) struct Clients {
     proxy: Option<Proxy>,
     /// What the system trusts.
     tls: Arc<ClientConfig>,
-    usual: Mutex<HashMap<Duration, Pair>>,
+    /// By namespace and bound.
+    usual: Mutex<HashMap<(i32, Duration), Pair>>,
     own: Mutex<HashMap<Own, (i64, Pair)>>,
 }
 
@@ -101,14 +109,19 @@ impl Clients {
         })
     }
 
-    /// The client for whatever has no certificates of its own, for a request that may take so long.
-    pub(super) fn usual(&self, pooling: Pooling, timeout: Duration) -> Client {
-        let bound = wire_patience(timeout);
+    /// A namespace's client for whatever has no certificates of its own, for a request that may take so long.
+    pub(super) fn usual(&self, namespace_id: i32, pooling: Pooling, timeout: Duration) -> Client {
+        let key = (namespace_id, wire_patience(timeout));
         let mut usual = lock(&self.usual);
-        let pair = usual
-            .entry(bound)
-            .or_insert_with(|| self.build(bound, &self.tls, Versions::Both));
-        pair.pick(pooling)
+        if let Some(pair) = usual.get(&key) {
+            return pair.pick(pooling);
+        }
+        if usual.len() >= USUAL_MAX {
+            // A client that is still used comes back at the price of one handshake.
+            usual.clear();
+        }
+        let pair = self.build(key, &self.tls, Versions::Both);
+        usual.entry(key).or_insert(pair).pick(pooling)
     }
 
     /// The client for a destination, with its certificates.
@@ -131,7 +144,7 @@ impl Clients {
             | HttpAuth::Oauth2 { .. } => None,
         };
         if identity.is_none() && target.trust.is_none() {
-            return Ok(self.usual(pooling, timeout));
+            return Ok(self.usual(to.namespace_id, pooling, timeout));
         }
         let bound = wire_patience(timeout);
         let name = (to.namespace_id, to.name.clone(), bound);
@@ -182,14 +195,20 @@ impl Clients {
             Some(_) => Versions::First,
             None => Versions::Both,
         };
-        Ok(self.build(bound, &config, versions))
+        Ok(self.build((to.namespace_id, bound), &config, versions))
     }
 
-    fn build(&self, bound: Duration, tls: &ClientConfig, shared: Versions) -> Pair {
+    fn build(
+        &self,
+        (namespace_id, bound): (i32, Duration),
+        tls: &ClientConfig,
+        shared: Versions,
+    ) -> Pair {
         let proxy = self.proxy.as_ref();
         let client = |versions, idle_max| {
             let (gate, tls) = (self.gate.clone(), (tls, versions));
-            let connector = Connector::new(gate, &self.egress, proxy, tls, bound);
+            let egress = (&self.egress, namespace_id);
+            let connector = Connector::new(gate, egress, proxy, tls, bound);
             Client::new(connector, proxy.and_then(Proxy::auth).cloned(), idle_max)
         };
         Pair {
@@ -214,8 +233,27 @@ fn wire_patience(timeout: Duration) -> Duration {
 mod tests {
     use super::*;
 
+    struct Open;
+
+    impl SendGate for Open {
+        fn is_open(&self) -> bool {
+            true
+        }
+    }
+
     #[test]
-    fn the_kernel_gives_up_no_later_than_the_request() {
+    fn the_clients_of_many_namespaces_are_not_kept_for_ever() {
+        let clients = Clients::new(Arc::new(Open), Arc::default()).unwrap();
+
+        for namespace_id in (0..).take(USUAL_MAX + 1) {
+            clients.usual(namespace_id, Pooling::Shared, Duration::from_secs(30));
+        }
+
+        assert_eq!(lock(&clients.usual).len(), 1);
+    }
+
+    #[test]
+    fn the_kernel_gives_up_no_later_than_the_request_or_after_a_second() {
         let patience = |secs| wire_patience(Duration::from_secs(secs)).as_secs();
 
         assert_eq!(patience(30), 30);

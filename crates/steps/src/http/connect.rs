@@ -81,12 +81,13 @@ impl Connector {
     /// `wire_patience` is how long sent bytes may stay unacknowledged.
     pub(super) fn new(
         gate: Arc<dyn SendGate>,
-        egress: &Arc<Egress>,
+        (egress, namespace_id): (&Arc<Egress>, i32),
         proxy: Option<&Proxy>,
         (tls, versions): (&ClientConfig, Versions),
         wire_patience: Duration,
     ) -> Self {
-        let mut plain = HttpConnector::new_with_resolver(Checked::new(egress.clone()));
+        let mut plain =
+            HttpConnector::new_with_resolver(Checked::new(egress.clone(), namespace_id));
         plain.enforce_http(false);
         plain.set_nodelay(true);
         // Divided among the addresses of a name, so that a dead one leaves time for the next. The whole, with

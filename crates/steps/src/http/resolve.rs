@@ -17,10 +17,11 @@ use tower::{BoxError, Service};
 use super::send_state::SENDING;
 use crate::egress::Egress;
 
-/// Resolves names for the HTTP client.
+/// Resolves names for the HTTP clients of one namespace.
 #[derive(Clone)]
 pub(super) struct Checked {
     egress: Arc<Egress>,
+    namespace_id: i32,
 }
 
 /// An address must not be connected to, or is not known. Nothing was sent.
@@ -29,8 +30,11 @@ pub(super) struct Checked {
 pub(super) struct AddressRefused(pub(super) Fault);
 
 impl Checked {
-    pub(super) fn new(egress: Arc<Egress>) -> Self {
-        Self { egress }
+    pub(super) fn new(egress: Arc<Egress>, namespace_id: i32) -> Self {
+        Self {
+            egress,
+            namespace_id,
+        }
     }
 }
 
@@ -44,7 +48,7 @@ impl Service<Name> for Checked {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let egress = self.egress.clone();
+        let (egress, namespace_id) = (self.egress.clone(), self.namespace_id);
         let port = SENDING.try_with(|sending_state| sending_state.port);
         Box::pin(async move {
             let host = name.as_str();
@@ -54,8 +58,8 @@ impl Service<Name> for Checked {
                 return Ok(found.collect::<Vec<_>>().into_iter());
             }
             let port = port.map_err(|_| "a connection that no request asked for")?;
-            let addresses = egress.resolve(host, port).await.map_err(AddressRefused)?;
-            Ok(addresses.into_iter())
+            let addresses = egress.resolve(namespace_id, host, port).await;
+            Ok(addresses.map_err(AddressRefused)?.into_iter())
         })
     }
 }

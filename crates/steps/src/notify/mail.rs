@@ -115,7 +115,10 @@ impl Mailer {
         target: &SmtpTarget,
     ) -> Result<AsyncSmtpConnection, Fault> {
         self.ask_gate()?;
-        let addresses = self.egress.resolve(&target.host, target.port).await?;
+        let addresses = self
+            .egress
+            .resolve(to.namespace_id, &target.host, target.port)
+            .await?;
         let us = ClientId::default();
         let tls = || TlsParameters::new(target.host.clone()).map_err(refused);
         let encryption = match target.tls {

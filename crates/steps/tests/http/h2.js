@@ -1,11 +1,12 @@
 // An HTTP/2 server behind TLS: it answers with what it saw, and never at /hang.
-// Usage: node h2.js CERT KEY
+// Usage: node h2.js CERT KEY [STREAMS]
 
 const { readFileSync } = require("node:fs");
 const { createSecureServer } = require("node:http2");
 
-const [cert, key] = process.argv.slice(2).map((path) => readFileSync(path));
-const server = createSecureServer({ cert, key });
+const [cert, key] = process.argv.slice(2, 4).map((path) => readFileSync(path));
+const maxConcurrentStreams = Number(process.argv[4] ?? 100);
+const server = createSecureServer({ cert, key, settings: { maxConcurrentStreams } });
 let sessions = 0;
 
 server.on("session", () => (sessions += 1));

@@ -56,7 +56,7 @@ struct Names {
 }
 
 impl Lookup for Names {
-    fn lookup(&self, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+    fn lookup(&self, _: i32, name: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let mut asked = self.asked.lock().unwrap();
         let count = asked.entry(name.to_owned()).or_default();
         let answer = self
@@ -183,7 +183,7 @@ struct Rebinding {
 }
 
 impl Lookup for Rebinding {
-    fn lookup(&self, _: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+    fn lookup(&self, _: i32, _: &str) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
         let answer = match self.asked.fetch_add(1, Ordering::SeqCst) {
             0 => self.public,
             _ => "127.0.0.1".parse().unwrap(),
