@@ -9,11 +9,11 @@ use uuid::Uuid;
 
 use crate::cell::{EveryCell, ReadError, SlotCell};
 
-// Crosses slots (V8): the table has no slot, though its rows are named by a digest that has one. Before
-// a second cell, the slot of the digest stands first in the primary key.
+// Crosses slots (V8): the table has no slot, though its rows are named by a digest that has one, and a body is
+// forgotten beside the claim of its key. Before a second cell, the slot of the digest stands first in the primary
+// key, and the claim is looked up in its own cell.
 
-/// The first key stays. Its own repeats move the expiry on, so that a body is never forgotten
-/// before its key.
+/// The first key stays. Its own repeats move the expiry on.
 const REMEMBER: &str = "
     WITH made AS (
         INSERT INTO seen_bodies AS s (namespace_id, flow, digest, claim_id, expires_at)
@@ -28,11 +28,30 @@ const REMEMBER: &str = "
     SELECT claim_id FROM seen_bodies WHERE namespace_id = $1 AND flow = $2 AND digest = $3
      LIMIT 1";
 
+/// A body stays until its key has expired, whose time moves on while its run has not ended, and with
+/// each further run.
 const FORGET: &str = "
-    DELETE FROM seen_bodies
-     WHERE (namespace_id, flow, digest) IN
-           (SELECT namespace_id, flow, digest FROM seen_bodies WHERE expires_at < (SELECT moment())
-             ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)";
+    WITH present AS MATERIALIZED (SELECT moment() AS now),
+    old AS MATERIALIZED (
+        SELECT s.namespace_id, s.flow, s.digest, c.expires_at AS key_expires_at
+          FROM seen_bodies s
+          LEFT JOIN claims c ON c.id = s.claim_id AND c.expires_at IS NOT NULL
+         WHERE s.expires_at < (SELECT moment())
+         ORDER BY s.expires_at
+         LIMIT $1
+           FOR UPDATE OF s SKIP LOCKED),
+    kept AS (
+        UPDATE seen_bodies s
+           SET expires_at = date_trunc('minute', greatest(o.key_expires_at, p.now) + interval '2 minutes')
+          FROM old o, present p
+         WHERE s.namespace_id = o.namespace_id AND s.flow = o.flow AND s.digest = o.digest
+           AND o.key_expires_at IS NOT NULL),
+    forgotten AS (
+        DELETE FROM seen_bodies s
+         USING old o
+         WHERE s.namespace_id = o.namespace_id AND s.flow = o.flow AND s.digest = o.digest
+           AND o.key_expires_at IS NULL)
+    SELECT count(*) FROM old";
 
 pub(crate) const STATEMENTS: &[&str] = &[REMEMBER, FORGET];
 
@@ -74,8 +93,8 @@ pub async fn remember(cell: SlotCell<'_>, body: Body<'_>) -> Result<Option<Claim
     Ok(row.map(|row| ClaimId::from_uuid(row.get::<_, Uuid>(0))))
 }
 
-/// Forgets some bodies whose time is over, and says how many.
+/// Forgets some bodies whose time is over and whose key is free, and says how many it looked at.
 pub async fn forget(cell: EveryCell<'_>, most: i64) -> Result<u64, ReadError> {
-    let client = cell.reader().await?;
-    Ok(client.execute(FORGET, &[&most]).await?)
+    let row = cell.reader().await?.query_one(FORGET, &[&most]).await?;
+    Ok(row.get::<_, i64>(0).unsigned_abs())
 }

@@ -6,6 +6,7 @@ use semel_model::{ClaimId, Key, Span};
 use semel_store::namespaces;
 use semel_store::seen_bodies::{self, Body};
 use semel_store::{clock, retention};
+use semel_testkit::patience;
 use sha2::{Digest as _, Sha256};
 
 use crate::authentic::{SECRETS, STEPS};
@@ -15,14 +16,22 @@ use crate::world::World;
 const TARGET: &str = "/hooks/main/hook";
 const ID: &str = "x-github-delivery";
 
+/// A run that waits for most of a year.
+const WAITS: &str = "steps:\n  - { id: pause, wait: { for: 300d } }\n";
+
 /// A hook for GitHub, and a delivery to it.
 async fn world(rest: &str) -> Result<(World, Signed)> {
+    world_of(rest, STEPS).await
+}
+
+/// The same for a flow of these steps.
+async fn world_of(rest: &str, steps: &str) -> Result<(World, Signed)> {
     let world = World::start().await?;
     world
         .set_secret("hook", SECRETS[0], Span::from_secs(0))
         .await?;
     let webhook = webhook("github", "hook").replace(" }", rest);
-    let flow = format!("trigger:\n  webhook: {webhook}\n{STEPS}");
+    let flow = format!("trigger:\n  webhook: {webhook}\n{steps}");
     world.publish("hook", &flow).await?;
     let signed = sign("github", SECRETS[0], TARGET, 1, world.now().await?);
     Ok((world, signed))
@@ -142,11 +151,36 @@ async fn a_trigger_can_accept_replayed_bodies() -> Result<()> {
     Ok(())
 }
 
+/// The key counts from the end of its run, and so does the body.
+#[tokio::test]
+async fn a_body_is_not_forgotten_while_the_run_of_its_key_goes_on() -> Result<()> {
+    let (world, signed) = world_of(" }", WAITS).await?;
+    let cell = world.engine.cell();
+    let first: Started = world.send(&signed).await?.json()?;
+
+    for _ in 0..3 {
+        clock::move_ahead(cell, std::time::Duration::from_secs(40 * 86_400)).await?;
+        retention::forget_keys(cell.every()).await?;
+        retention::sweep(cell.every()).await?;
+    }
+    let forged: Started = world
+        .send(&signed.clone().with(ID, "forged"))
+        .await?
+        .json()?;
+
+    assert!(forged.held, "{forged:?}");
+    assert_eq!(forged.run, first.run);
+    assert_eq!(count_runs(&world).await?, 1);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_body_expires_with_its_key_and_not_before() -> Result<()> {
     let (world, signed) = world(" }").await?;
     let cell = world.engine.cell();
-    world.send(&signed).await?;
+    let first: Started = world.send(&signed).await?.json()?;
+    // The key counts from the end of its run.
+    world.engine.await_end(first.run, patience()).await?;
     let month = std::time::Duration::from_secs(30 * 86_400);
 
     clock::move_ahead(cell, month).await?;
@@ -156,6 +190,7 @@ async fn a_body_expires_with_its_key_and_not_before() -> Result<()> {
         .await?
         .json()?;
     clock::move_ahead(cell, std::time::Duration::from_secs(300)).await?;
+    retention::forget_keys(cell.every()).await?;
     retention::sweep(cell.every()).await?;
     let free: Started = world.send(&signed.clone().with(ID, "late")).await?.json()?;
 
