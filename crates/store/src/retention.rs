@@ -1,6 +1,6 @@
-//! Retention: deletes keys, history, answers and entries whose time is over.
+//! Retention: frees keys, and deletes history, answers and entries, whose time is over.
 //!
-//! Small batches, by index, never a scan. A key whose run has not ended is never deleted, and
+//! Small batches, by index, never a scan. A key whose run has not ended is never freed, and
 //! `keep` counts from its run's end: if the run ended after its expiry was last set, the expiry
 //! moves instead. A claim gets its expiry when its run is accepted and is looked at once that is
 //! over, so the commit that ends a run writes nothing for it.
@@ -15,7 +15,8 @@ pub(crate) use archived::STATEMENTS as ARCHIVED;
 pub use archived::{GoingKey, GoingKeys, delete_archived, list_going};
 pub(crate) use erase::STATEMENTS as ERASE;
 pub use erase::{
-    ErasedRun, Family, Marked, erase, erase_elsewhere, erase_named, find_run_of, list_stored, mark,
+    ERASED_FAMILY_MAX, ErasedRun, Family, Marked, erase, erase_elsewhere, erase_named, find_run_of,
+    list_stored, mark,
 };
 pub(crate) use judge::STATEMENTS as JUDGED;
 pub use runs::{DeletedRuns, OldRuns, RunCursor, delete_old, list_old, list_releases};
@@ -77,8 +78,8 @@ pub(crate) const STATEMENTS: &[&str] = &[FORGET, COMMANDS, ENTRIES];
 /// The most rows that one transaction removes.
 pub const FORGET_MAX: i64 = 5_000;
 
-/// Deletes keys whose time is over and whose run has ended. Returns how many, and whether there may
-/// be more.
+/// Frees keys whose time is over and whose run has ended: a delivery of such a key makes its next run. The row
+/// of the claim stays for as long as the record of its run. Returns how many, and whether there may be more.
 pub async fn forget_keys(cell: EveryCell<'_>) -> Result<(u64, bool), ReadError> {
     let ended = "r.state IN ('succeeded', 'failed', 'cancelled', 'superseded')";
     let text = semel_model::SeededBug::KeyForgottenWhileActive.in_text(FORGET, ended, "true");
@@ -89,8 +90,8 @@ pub async fn forget_keys(cell: EveryCell<'_>) -> Result<(u64, bool), ReadError> 
 
 /// Removes command answers older than a day, entries, signed bodies and versions past their time,
 /// gates whose starts no longer count, and sessions that ended long ago; frees runs whose session
-/// does not exist any more.
-pub async fn sweep(cell: EveryCell<'_>) -> Result<u64, ReadError> {
+/// does not exist any more. Says whether there may be more.
+pub async fn sweep(cell: EveryCell<'_>) -> Result<bool, ReadError> {
     let client = cell.reader().await?;
     let commands = client.execute(COMMANDS, &[&FORGET_MAX]).await?;
     let entries = client.execute(ENTRIES, &[&FORGET_MAX]).await?;
@@ -98,11 +99,14 @@ pub async fn sweep(cell: EveryCell<'_>) -> Result<u64, ReadError> {
     let bodies = crate::seen_bodies::forget(cell, FORGET_MAX).await?;
     let gates = crate::gates::forget(cell, FORGET_MAX).await?;
     let versions = crate::object_versions::forget(cell, FORGET_MAX).await?;
-    let mut removed = commands + entries + bodies + gates + versions;
+    let is_full = |count: u64| count >= FORGET_MAX.unsigned_abs();
+    let mut more = [commands, entries, bodies, gates, versions]
+        .into_iter()
+        .any(is_full);
     for cell in cell.cells() {
-        removed += crate::sessions::sweep(cell, Span::from_secs(3600)).await?;
-        removed += crate::queue::recover_strays(cell).await?;
-        removed += crate::sign_ins::forget(cell.home(), FORGET_MAX).await?;
+        crate::sessions::sweep(cell, Span::from_secs(3600)).await?;
+        crate::queue::recover_strays(cell).await?;
+        more |= is_full(crate::sign_ins::forget(cell.home(), FORGET_MAX).await?);
     }
-    Ok(removed)
+    Ok(more)
 }

@@ -7,6 +7,7 @@ mod policy;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::TryFutureExt as _;
 use futures_util::future::BoxFuture;
 use semel_model::Span;
 use semel_store::audit::removal::{self, Removal};
@@ -23,8 +24,9 @@ use history::HistoryWalk;
 /// How often the audit record is looked at: what is past its time changes once a day.
 const AUDIT_EVERY: Duration = Duration::from_secs(3_600);
 
-/// The most batches of acts of one pass: the other tasks have their turn.
-const AUDIT_BATCHES_MAX: u32 = 50;
+/// The most batches of one task in one pass: the other tasks have their turn, also where rows expire as fast as they
+/// are deleted.
+const BATCHES_MAX: u32 = 50;
 
 /// Deletes keys, runs, ticks, deliveries and answers that are past their time.
 pub(super) struct Retention {
@@ -48,15 +50,26 @@ impl Retention {
         }
     }
 
-    /// Deletes batch after batch, until one finds nothing.
-    async fn delete_all<F>(&self, mut batch: impl FnMut() -> F + Send) -> Result<(), PassError>
+    /// Deletes batch after batch, at most [`BATCHES_MAX`], until one finds nothing. Says whether there may be more.
+    async fn delete_all<F>(&self, mut batch: impl FnMut() -> F + Send) -> Result<bool, PassError>
     where
         F: Future<Output = Result<u64, ReadError>> + Send,
     {
-        while batch().await? > 0 {
+        self.repeat(|| batch().map_ok(|count| count > 0)).await
+    }
+
+    /// Repeats a batch, at most [`BATCHES_MAX`] times, while it says that there may be more. Says whether there still may be.
+    async fn repeat<F>(&self, mut batch: impl FnMut() -> F + Send) -> Result<bool, PassError>
+    where
+        F: Future<Output = Result<bool, ReadError>> + Send,
+    {
+        for _ in 0..BATCHES_MAX {
+            if !batch().await? {
+                return Ok(false);
+            }
             tokio::time::sleep(self.batch_pause).await;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Removes acts of the audit record where the operator said how long they are kept. Says whether to go on soon.
@@ -79,7 +92,7 @@ impl Retention {
                     }
                 }
                 batches += 1;
-                if batches == AUDIT_BATCHES_MAX {
+                if batches == BATCHES_MAX {
                     return Ok(true);
                 }
                 tokio::time::sleep(self.batch_pause).await;
@@ -88,15 +101,11 @@ impl Retention {
         Ok(false)
     }
 
-    async fn delete_keys(&self) -> Result<(), PassError> {
-        loop {
-            let (forgotten, more) = retention::forget_keys(self.runtime.cell.every()).await?;
-            self.metrics().keys_forgotten.add(forgotten);
-            if !more {
-                return Ok(());
-            }
-            tokio::time::sleep(self.batch_pause).await;
-        }
+    /// Frees some keys whose time is over, and says whether there may be more.
+    async fn free_keys(&self) -> Result<bool, ReadError> {
+        let (freed, more) = retention::forget_keys(self.runtime.cell.every()).await?;
+        self.metrics().keys_forgotten.add(freed);
+        Ok(more)
     }
 }
 
@@ -116,9 +125,9 @@ impl Service for Retention {
         let runtime = self.runtime.clone();
         let mut walk = std::mem::take(&mut self.walk);
         let (cell, this) = (&self.runtime.cell, &*self);
-        let swept = async { Ok(retention::sweep(cell.every()).await.map(drop)?) };
-        let answers = async { Ok(llm_answers::forget(cell.every()).await.map(drop)?) };
-        let alerts = async { Ok(alerts::forget(cell.home()).await.map(drop)?) };
+        let swept = this.repeat(|| retention::sweep(cell.every()));
+        let answers = this.delete_all(|| llm_answers::forget(cell.every()));
+        let alerts = this.delete_all(|| alerts::forget(cell.home()));
         let history = self.runtime.options.history;
         let deliveries = this.delete_all(|| webhook_deliveries::forget(cell.every()));
         let ticks = this.delete_all(|| schedules::forget(cell.every(), history));
@@ -130,28 +139,27 @@ impl Service for Retention {
         let audit_keep = audit_keep.filter(|_| self.audit_at.is_none_or(is_due));
         let mut audit_at = self.audit_at;
         let audit = async {
-            if let Some(keep) = audit_keep {
-                // What fails is tried again in an hour as well.
-                audit_at = Some(Instant::now() + AUDIT_EVERY);
-                if this.remove_audit(keep).await? {
-                    audit_at = None;
-                }
+            let Some(keep) = audit_keep else {
+                return Ok(false);
+            };
+            // What fails is tried again in an hour as well.
+            audit_at = Some(Instant::now() + AUDIT_EVERY);
+            let more = this.remove_audit(keep).await?;
+            if more {
+                audit_at = None;
             }
-            Ok(())
+            Ok(more)
         };
         let tallies = this.delete_all(|| tallies::forget(cell.home()));
-        let mut is_behind = false;
-        let runs = async {
-            is_behind = walk.go_on(&runtime).await?;
-            Ok(())
-        };
+        let keys = this.repeat(|| this.free_keys());
+        let runs = async { Ok(walk.go_on(&runtime).await?) };
         let archive = async {
             match &runtime.options.archive {
                 Some(archive) => Ok(archiving::sweep(&runtime, archive.as_ref()).await?),
-                None => Ok(()),
+                None => Ok(false),
             }
         };
-        let tasks: [(&str, BoxFuture<'_, Result<(), PassError>>); 13] = [
+        let tasks: [(&str, BoxFuture<'_, Result<bool, PassError>>); 13] = [
             ("commands and bodies", Box::pin(swept)),
             ("answers", Box::pin(answers)),
             ("alerts", Box::pin(alerts)),
@@ -162,17 +170,21 @@ impl Service for Retention {
             ("duplicates", Box::pin(repeats)),
             ("tallies", Box::pin(tallies)),
             ("audit record", Box::pin(audit)),
-            ("keys", Box::pin(this.delete_keys())),
+            ("keys", Box::pin(keys)),
             ("runs", Box::pin(runs)),
             ("archive", Box::pin(archive)),
         ];
         // One that fails leaves the others their turn.
         let (mut failed, all) = (Vec::new(), tasks.len());
+        let mut is_behind = false;
         for (what, task) in tasks {
-            if let Err(error) = task.await {
-                self.metrics().service_failures.add_one(Self::NAME);
-                tracing::warn!(%error, what, "cannot delete what is past its time");
-                failed.push(error);
+            match task.await {
+                Ok(more) => is_behind |= more,
+                Err(error) => {
+                    self.metrics().service_failures.add_one(Self::NAME);
+                    tracing::warn!(%error, what, "cannot delete what is past its time");
+                    failed.push(error);
+                }
             }
         }
         (self.walk, self.audit_at) = (walk, audit_at);

@@ -276,3 +276,48 @@ async fn a_namespace_says_how_long_its_runs_are_kept() -> Result<()> {
     // The service passes every 30 seconds.
     soon(async || Ok(left(&world, run.run).await?.is_empty().then_some(()))).await
 }
+
+/// Deliveries expire as fast as they are deleted, and commands are many: neither keeps the service from the rest.
+#[tokio::test]
+async fn a_busy_task_of_retention_leaves_the_others_their_turn() -> Result<()> {
+    let mut world = World::start().await?;
+    world
+        .publish("steps:\n  - { id: note, kv: { add: seen } }\n")
+        .await?;
+    let (kept, _) = world.play(r#"{"id":"o-1"}"#).await?;
+    world.engine.shutdown().await;
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(31 * 86_400)).await?;
+    let client = world.database().connect().await?;
+    client
+        .batch_execute(
+            "INSERT INTO commands (id, namespace_id, fingerprint, begun_at, holder_until)
+             SELECT gen_random_uuid(), 1, gen_random_uuid(), moment() - interval '2 days', moment() - interval '2 days'
+               FROM generate_series(1, 20000);
+             INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body, emitted_at,
+                                             state, due_at, settled_at)
+             SELECT gen_random_uuid(), 1, 'erp', 'erp', '{}', moment() - interval '31 days',
+                    'delivered', moment(), moment() - interval '30 days' + n * interval '5 milliseconds'
+               FROM generate_series(1, 60000) n",
+        )
+        .await?;
+    let count = async |text: &str| -> Result<i64> { Ok(client.query_one(text, &[]).await?.get(0)) };
+
+    world.engine = world.start_another().await?;
+    let is_free = "SELECT 1 FROM claims WHERE run_id = $1 AND expires_at IS NULL";
+    soon(async || {
+        Ok(client
+            .query_opt(is_free, &[kept.run.as_uuid()])
+            .await?
+            .map(drop))
+    })
+    .await?;
+    let deliveries = count("SELECT count(*) FROM webhook_deliveries").await?;
+    let commands = count("SELECT count(*) FROM commands").await?;
+
+    assert!(
+        deliveries > 0,
+        "the pass went on while deliveries were left"
+    );
+    assert_eq!(commands, 0);
+    Ok(())
+}

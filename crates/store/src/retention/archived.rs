@@ -50,9 +50,9 @@ pub(crate) const STATEMENTS: &[&str] = &[STAMPS];
 
 /// The most runs of one key, with their child runs, that are archived. What has more stays in the database: it would
 /// take longer to read, and hold its locks for longer, than a server may take for one key.
-const FAMILY_MAX: usize = 10_000;
+const ARCHIVED_FAMILY_MAX: usize = 10_000;
 
-/// A file takes no further key once it has this many runs.
+/// The most runs of a file of several keys. A key with more has a file of its own.
 const FILE_RUNS_MAX: usize = 500;
 
 /// A key of which runs would be deleted now.
@@ -197,9 +197,9 @@ async fn look(
     tx: &deadpool_postgres::Transaction<'_>,
     verdict: KeyVerdict,
 ) -> Result<Option<Going>, ReadError> {
-    let limit = FAMILY_MAX as i64 + 1;
+    let limit = ARCHIVED_FAMILY_MAX as i64 + 1;
     let rows = tx.query(TREE, &[&verdict.gone, &limit]).await?;
-    if rows.len() > FAMILY_MAX {
+    if rows.len() > ARCHIVED_FAMILY_MAX {
         return Ok(None);
     }
     let tree: Vec<(Uuid, Option<Date>)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();

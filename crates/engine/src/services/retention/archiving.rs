@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use semel_model::{ClaimId, RunId};
+use semel_model::{ClaimId, RunId, Span};
 use semel_store::retention::GoingKeys;
 use semel_store::{archives, retention};
 
@@ -20,6 +20,9 @@ use crate::runtime::Runtime;
 /// How often the keys of a page may have changed while their file was written, before they are left for the next
 /// walk.
 const CHANGES_MAX: u32 = 3;
+
+/// The most batches of expired files that one pass removes, so that it ends.
+const EXPIRED_BATCHES_MAX: u32 = 100;
 
 /// How long two files are apart, so that archiving never crowds out accepting.
 const FILE_PAUSE: Duration = Duration::from_millis(50);
@@ -46,7 +49,7 @@ pub(super) async fn archive_page(
 }
 
 /// Counts what was not done.
-fn counted(runtime: &Runtime, done: Result<(), ArchiveError>) -> Result<(), ArchiveError> {
+fn counted<T>(runtime: &Runtime, done: Result<T, ArchiveError>) -> Result<T, ArchiveError> {
     if done.is_err() {
         runtime.metrics.archive_failures.add(1);
     }
@@ -115,13 +118,25 @@ async fn archive_some(
     Ok(true)
 }
 
-/// Lets files go whose time is over, and removes what nothing needs.
-pub(super) async fn sweep(runtime: &Runtime, archive: &dyn RunArchive) -> Result<(), ArchiveError> {
-    let cell = runtime.cell.every();
-    if let Some(keep) = runtime.options.archive_keep {
-        while archives::expire(cell, keep).await? > 0 {
-            tokio::time::sleep(FILE_PAUSE).await;
+/// Removes files whose time is over, and what nothing needs. Says whether there may be more of the first.
+pub(super) async fn sweep(
+    runtime: &Runtime,
+    archive: &dyn RunArchive,
+) -> Result<bool, ArchiveError> {
+    let more = match runtime.options.archive_keep {
+        Some(keep) => expire(runtime, keep).await?,
+        None => false,
+    };
+    let removed = remove_unneeded(runtime.cell.every(), archive).await;
+    counted(runtime, removed.map(|()| more))
+}
+
+async fn expire(runtime: &Runtime, keep: Span) -> Result<bool, ArchiveError> {
+    for _ in 0..EXPIRED_BATCHES_MAX {
+        if archives::expire(runtime.cell.every(), keep).await? == 0 {
+            return Ok(false);
         }
+        tokio::time::sleep(FILE_PAUSE).await;
     }
-    counted(runtime, remove_unneeded(cell, archive).await)
+    Ok(true)
 }

@@ -1,12 +1,13 @@
 //! Runs past their history: walks the runs of each release from the oldest on, and deletes what may go, after it was
 //! archived where there is an archive.
 //!
-//! A walk that comes to its end rests: what is not past its time now is looked at again later.
+//! Walks begin at least [`REST`] apart: what is not past its time now is looked at again later.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
+use semel_model::ClaimId;
 use semel_store::retention::{self, RunCursor};
 use semel_store::{archives, partitions};
 
@@ -15,7 +16,7 @@ use super::policy::policy_of;
 use crate::archive::ArchiveError;
 use crate::runtime::Runtime;
 
-/// How long after the end of a walk the next one begins.
+/// How long after the beginning of a walk the next one begins, at the earliest.
 const REST: SignedDuration = SignedDuration::from_mins(10);
 
 /// The same where runs are archived: one that rests longer writes fewer and larger files.
@@ -27,12 +28,17 @@ const PAGES_MAX: usize = 100;
 /// How long the pages of one walk are apart, so that deleting never crowds out accepting.
 const PAGE_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long one pass deletes keys with many runs: the other tasks of retention have their turn.
+const DELETING_MAX: Duration = Duration::from_secs(10);
+
 /// Where the walk is.
 #[derive(Default)]
 pub(super) struct HistoryWalk {
     /// The releases that are left, and how far the first of them has been looked at.
     releases: VecDeque<i32>,
     cursor: Option<RunCursor>,
+    /// The keys of a page that one pass did not finish, and their release.
+    unfinished: Option<(i32, Vec<ClaimId>)>,
     /// When the next walk begins.
     next_at: Option<Timestamp>,
 }
@@ -41,7 +47,7 @@ impl HistoryWalk {
     /// Continues the walk, or begins one if it is time. True where pages are left.
     pub(super) async fn go_on(&mut self, runtime: &Runtime) -> Result<bool, ArchiveError> {
         let cell = runtime.cell.every();
-        if self.releases.is_empty() {
+        if self.releases.is_empty() && self.unfinished.is_none() {
             let now = runtime.clock.now();
             if self.next_at.is_some_and(|at| now < at) {
                 return Ok(false);
@@ -63,32 +69,52 @@ impl HistoryWalk {
             };
             self.next_at = Some(now + rest);
         }
+        let until = Instant::now() + DELETING_MAX;
         for _ in 0..PAGES_MAX {
-            let Some(release) = self.releases.front().copied() else {
+            let Some((release, claims)) = self.next_page(runtime).await? else {
                 partitions::drop_emptied(&runtime.cell).await?;
                 return Ok(false);
             };
             let policy = policy_of(runtime, release).await?;
-            let page = retention::list_old(cell, release, self.cursor, policy.history).await?;
-            // Before anything of the page is deleted: one that fails does not hold up those behind it.
-            self.cursor = page.next;
-            if self.cursor.is_none() {
-                self.releases.pop_front();
-            }
             if let Some(archive) = &runtime.options.archive {
-                archive_page(runtime, archive.as_ref(), &page.claims, &policy).await?;
+                archive_page(runtime, archive.as_ref(), &claims, &policy).await?;
                 continue;
             }
-            while !page.claims.is_empty() {
+            while !claims.is_empty() {
                 let (history, keeps) = (policy.history, policy.keeps_claims);
-                let deleted = retention::delete_old(cell, &page.claims, history, keeps).await?;
+                let deleted = retention::delete_old(cell, &claims, history, keeps).await?;
                 runtime.metrics.runs_deleted.add(deleted.count);
                 tokio::time::sleep(PAGE_PAUSE).await;
                 if !deleted.more {
                     break;
                 }
+                if Instant::now() >= until {
+                    self.unfinished = Some((release, claims));
+                    return Ok(true);
+                }
             }
         }
         Ok(true)
+    }
+
+    /// The release and the old keys of the next page; none where every page was looked at.
+    async fn next_page(
+        &mut self,
+        runtime: &Runtime,
+    ) -> Result<Option<(i32, Vec<ClaimId>)>, ArchiveError> {
+        if let Some(unfinished) = self.unfinished.take() {
+            return Ok(Some(unfinished));
+        }
+        let Some(release) = self.releases.front().copied() else {
+            return Ok(None);
+        };
+        let history = policy_of(runtime, release).await?.history;
+        let page = retention::list_old(runtime.cell.every(), release, self.cursor, history).await?;
+        // Before anything of the page is deleted: one that fails does not hold up those behind it.
+        self.cursor = page.next;
+        if self.cursor.is_none() {
+            self.releases.pop_front();
+        }
+        Ok(Some((release, page.claims)))
     }
 }
