@@ -1212,6 +1212,8 @@ CREATE TABLE webhook_deliveries (
     note text,
     -- From when the time for its attempts counts: when it became due, or when an operator had it retried.
     retry_since timestamp with time zone NOT NULL DEFAULT moment(),
+    -- Its run was erased: the body is erased once the delivery is over.
+    is_erased boolean NOT NULL DEFAULT false,
 
     CONSTRAINT webhook_deliveries_pkey PRIMARY KEY (event_id, subscription),
     CONSTRAINT settled_unless_due CHECK (((settled_at IS NULL) = (state = 'due'::webhook_delivery_state))),

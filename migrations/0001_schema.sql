@@ -1017,6 +1017,7 @@ CREATE TABLE webhook_deliveries (
     settled_at   timestamptz,
     note         text,
     retry_since  timestamptz NOT NULL DEFAULT moment(),
+    is_erased    boolean NOT NULL DEFAULT false,
     PRIMARY KEY (event_id, subscription),
     CONSTRAINT settled_unless_due CHECK ((settled_at IS NULL) = (state = 'due'))
 );
@@ -1033,6 +1034,7 @@ COMMENT ON COLUMN webhook_deliveries.due_at IS 'When the next attempt is made.';
 COMMENT ON COLUMN webhook_deliveries.settled_at IS 'When it was delivered, or when Semel stopped retrying it.';
 COMMENT ON COLUMN webhook_deliveries.note IS 'What the last attempt saw.';
 COMMENT ON COLUMN webhook_deliveries.retry_since IS 'From when the time for its attempts counts: when it became due, or when an operator had it retried.';
+COMMENT ON COLUMN webhook_deliveries.is_erased IS 'Its run was erased: the body is erased once the delivery is over.';
 CREATE INDEX webhook_deliveries_by_settled ON webhook_deliveries (settled_at) WHERE state <> 'due';
 CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (namespace_id, settled_at) WHERE state = 'failed';
 CREATE INDEX webhook_deliveries_by_due ON webhook_deliveries (namespace_id, subscription, due_at) WHERE state = 'due';

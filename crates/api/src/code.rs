@@ -283,6 +283,9 @@ codes! {
     /// The run has not ended.
     RunNotEnded "run-not-ended" 409 "The run has not ended"
         "Cancel the run or wait until it ends, and settle its doubts; until then its key is not dropped, nor its payloads erased.";
+    /// The key has too many runs.
+    RunTooLarge "run-too-large" 422 "The key has too many runs"
+        "Shorten the history of the namespace or the flow: retention deletes the runs of such a key a part at a time.";
     /// The flow's text has mistakes.
     FlowInvalid "flow-invalid" 422 "The flow has errors"
         "Fix what the diagnostics point at.";
@@ -328,6 +331,9 @@ codes! {
     /// The delivery has not failed.
     DeliveryNotFailed "delivery-not-failed" 409 "The delivery has not failed"
         "You do not have to do anything: it was delivered, or Semel tries it again by itself.";
+    /// The delivery was erased with its run.
+    DeliveryErased "delivery-erased" 409 "The delivery was erased with its run"
+        "You do not have to do anything: nothing is left to send.";
     /// The flow has no live schedule.
     ScheduleNotFound "schedule-not-found" 404 "There is no such schedule"
         "List the schedules; promote a release of the flow that has one.";

@@ -228,6 +228,7 @@ impl From<RetryError> for ApiError {
             RetryError::NotFailed { state } => {
                 Self::new(Code::DeliveryNotFailed, format!("the delivery is {state}"))
             }
+            RetryError::Erased => Self::plain(Code::DeliveryErased),
             RetryError::Unavailable(error) => error.into(),
         }
     }

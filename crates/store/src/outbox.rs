@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError};
+use crate::cell::{Cell, ReadError, SlotCell};
 use crate::journal::Transition;
 use crate::listed::OLDEST;
 use crate::pool::PooledClient;
@@ -28,9 +28,12 @@ const TAKE: &str = "
      WHERE (emitted_at, id) > ($2, $3)
      ORDER BY emitted_at, id LIMIT $1 FOR UPDATE SKIP LOCKED";
 
+const AWAIT: &str = "
+    SELECT count(*) FROM (SELECT FROM outbox WHERE id BETWEEN $1 AND $2 FOR UPDATE) held";
+
 const REMOVE: &str = "DELETE FROM outbox WHERE id = ANY($1)";
 
-pub(crate) const STATEMENTS: &[&str] = &[EMIT, TAKE, REMOVE];
+pub(crate) const STATEMENTS: &[&str] = &[EMIT, TAKE, AWAIT, REMOVE];
 
 /// An event that a transition carries.
 #[derive(Clone, Debug)]
@@ -136,6 +139,17 @@ impl OutboxBatch<'_> {
         self.tx.execute(REMOVE, &[&ids]).await?;
         Ok(self.tx.commit().await?)
     }
+}
+
+/// Waits until no event of a range is being dispatched. What is dispatched later sees what is committed now.
+pub(crate) async fn await_dispatch(
+    cell: SlotCell<'_>,
+    low: Uuid,
+    high: Uuid,
+) -> Result<(), ReadError> {
+    let client = cell.reader().await?;
+    client.query_one(AWAIT, &[&low, &high]).await?;
+    Ok(())
 }
 
 pub(crate) fn read_event(row: &Row) -> OutboxEvent {

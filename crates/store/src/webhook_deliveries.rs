@@ -9,6 +9,10 @@
 //! that was served least recently first, so that slow receivers hold up no others, however many
 //! they are.
 
+mod settle;
+
+pub use settle::{DeliveryResult, erase, settle};
+
 use jiff::Timestamp;
 use semel_model::{EffectId, Span};
 use tokio_postgres::Row;
@@ -24,9 +28,13 @@ use crate::outbox::OutboxEvent;
 
 /// One row per subscription that takes the event. The lock keeps a subscription from being removed
 /// between being read and being delivered to.
+/// An erasure waits for events that are being dispatched, so that a run whose event is dispatched after it is seen to be
+/// erased.
 const INSERT: &str = "
-    INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body, emitted_at, due_at)
-    SELECT $1, s.namespace_id, s.name, s.connection, $4::text::json, $5, moment()
+    INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body, emitted_at, due_at,
+                                    is_erased)
+    SELECT $1, s.namespace_id, s.name, s.connection, $4::text::json, $5, moment(),
+           coalesce((SELECT r.erased_at IS NOT NULL FROM runs r WHERE r.id = $6), false)
       FROM subscriptions s
      WHERE s.namespace_id = $2 AND s.created_at <= $5
        AND (s.event = $3
@@ -69,21 +77,18 @@ const TAKE: &str = "/* commits alone: webhook take */
  RETURNING o.event_id, o.namespace_id, o.subscription, o.connection, o.body::text, o.attempt,
            o.retry_since";
 
-const SETTLE: &str = "/* commits alone: webhook settle */
-    UPDATE webhook_deliveries
-       SET state = $3::text::webhook_delivery_state, note = $4, due_at = coalesce($5, due_at),
-           settled_at = CASE WHEN $3 = 'due' THEN NULL ELSE moment() END
-     WHERE event_id = $1 AND subscription = $2 AND state = 'due' AND attempt = $6";
-
-/// The count starts again: every earlier attempt is over, since the delivery was `failed`.
+/// The count starts again: every earlier attempt is over, since the delivery was `failed`. Of what was erased nothing
+/// is left to send.
 const RETRY: &str = "
     UPDATE webhook_deliveries
        SET state = 'due', attempt = 0, due_at = moment(), retry_since = moment(), settled_at = NULL
-     WHERE namespace_id = $1 AND subscription = $2 AND event_id = $3 AND state = 'failed'";
+     WHERE namespace_id = $1 AND subscription = $2 AND event_id = $3 AND state = 'failed'
+       AND NOT is_erased";
 
 pub(crate) const FAIL_OF_SUBSCRIPTION: &str = "
     UPDATE webhook_deliveries
-       SET state = 'failed', settled_at = moment(), note = 'its subscription was removed'
+       SET state = 'failed', settled_at = moment(), note = 'its subscription was removed',
+           body = CASE WHEN is_erased THEN '\"erased\"' ELSE body END
      WHERE namespace_id = $1 AND subscription = $2 AND state = 'due'";
 
 macro_rules! listed {
@@ -106,7 +111,8 @@ const LIST: &str = listed!("");
 const LIST_OF_STATE: &str = listed!(" AND state::text = $6");
 
 const STATE: &str = "
-    SELECT state::text FROM webhook_deliveries
+    SELECT state::text, is_erased
+      FROM webhook_deliveries
      WHERE namespace_id = $1 AND subscription = $2 AND event_id = $3";
 
 const OF_EVENT: &str = "
@@ -124,7 +130,8 @@ const FORGET: &str = "
 pub(crate) const STATEMENTS: &[&str] = &[
     INSERT,
     TAKE,
-    SETTLE,
+    settle::SETTLE,
+    settle::ERASE,
     RETRY,
     FAIL_OF_SUBSCRIPTION,
     LIST,
@@ -151,22 +158,6 @@ pub struct DueDelivery {
     pub attempt: i32,
     /// From when the time for its attempts counts.
     pub since: Timestamp,
-}
-
-/// The result of an attempt at a delivery.
-#[derive(Clone, Debug)]
-pub enum DeliveryResult {
-    /// The receiver took it.
-    Delivered,
-    /// It is tried again.
-    Again {
-        /// When.
-        at: Timestamp,
-        /// What was seen.
-        note: String,
-    },
-    /// It is not tried again.
-    Failed(String),
 }
 
 /// How many deliveries may be in flight, and which are.
@@ -223,7 +214,14 @@ pub async fn insert(cell: SlotCell<'_>, event: &OutboxEvent, body: &str) -> Resu
     client
         .execute(
             INSERT,
-            &[id, namespace_id, &event.event, &body, &event.emitted_at],
+            &[
+                id,
+                namespace_id,
+                &event.event,
+                &body,
+                &event.emitted_at,
+                event.run.as_uuid(),
+            ],
         )
         .await?;
     Ok(())
@@ -266,35 +264,7 @@ pub async fn take_due(
         .collect())
 }
 
-/// Records the result of an attempt, unless a later one was begun.
-pub async fn settle(
-    cell: SlotCell<'_>,
-    due: &DueDelivery,
-    settled: &DeliveryResult,
-) -> Result<(), ReadError> {
-    let (state, note, at) = match settled {
-        DeliveryResult::Delivered => ("delivered", None, None),
-        DeliveryResult::Again { at, note } => ("due", Some(note), Some(*at)),
-        DeliveryResult::Failed(note) => ("failed", Some(note), None),
-    };
-    let client = cell.reader().await?;
-    client
-        .execute(
-            SETTLE,
-            &[
-                due.event.as_uuid(),
-                &due.subscription,
-                &state,
-                &note,
-                &at,
-                &due.attempt,
-            ],
-        )
-        .await?;
-    Ok(())
-}
-
-/// Makes a `failed` delivery due again; false if it was not `failed`.
+/// Makes a `failed` delivery due again; false if it was not `failed`, or was erased.
 pub async fn retry(
     cell: SlotCell<'_>,
     namespace_id: i32,
@@ -306,17 +276,17 @@ pub async fn retry(
     Ok(audit::execute(cell, RETRY, &values, act).await? > 0)
 }
 
-/// Where a delivery stands; nothing when there is none.
+/// Where a delivery stands, and whether it was erased; nothing when there is none.
 pub async fn find_state(
     cell: SlotCell<'_>,
     namespace_id: i32,
     subscription: &str,
     event: EffectId,
-) -> Result<Option<String>, ReadError> {
+) -> Result<Option<(String, bool)>, ReadError> {
     let client = cell.reader().await?;
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &subscription, event.as_uuid()];
     let row = client.query_opt(STATE, &values).await?;
-    Ok(row.map(|row| row.get(0)))
+    Ok(row.map(|row| (row.get(0), row.get(1))))
 }
 
 /// Lists the deliveries of a subscription, the latest event first.

@@ -11,7 +11,8 @@ use semel_model::{ClaimId, Fault, NamedEffectId, PastOutcome, RunId};
 use semel_store::archives;
 use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::journal::{self, JournalRow};
-use semel_store::retention::{self, ErasedRun, Family, Marked};
+use semel_store::retention::{self, ERASED_FAMILY_MAX, ErasedRun, Family, Marked};
+use semel_store::webhook_deliveries;
 use serde_json::Value;
 
 use crate::archive::ArchiveError;
@@ -42,6 +43,11 @@ pub enum EraseError {
         /// Its run.
         run: RunId,
     },
+    /// The key has more runs than one command erases.
+    #[error(
+        "the key has more than {ERASED_FAMILY_MAX} runs, child runs included; nothing was erased"
+    )]
+    TooLarge,
     /// The archive did not do its part; what is in the database is erased.
     #[error("what is archived could not be erased: {0}")]
     Archive(#[source] ArchiveError),
@@ -60,6 +66,7 @@ impl EraseError {
             Self::Unknown => "run-not-found",
             Self::NotEnded => "run-not-ended",
             Self::Unreadable { .. } => "journal-inconsistent",
+            Self::TooLarge => "run-too-large",
             Self::Archive(_) => "archive-unavailable",
             Self::Reason(error) => error.code(),
             Self::Unavailable(_) => "database-unavailable",
@@ -78,8 +85,8 @@ pub struct Erasure {
     pub resources: u64,
     /// The runs of other keys that they started: what those were told is theirs.
     pub started: Vec<RunId>,
-    /// How many deliveries of their events are on their way.
-    pub deliveries: u64,
+    /// How many of their events are not dispatched yet, or still reach waits, and how many deliveries of them are due.
+    pub events_under_way: u64,
 }
 
 /// What a journal keeps, and what it names.
@@ -107,7 +114,7 @@ impl Runtime {
             runs: 0,
             resources: 0,
             started: Vec::new(),
-            deliveries: 0,
+            events_under_way: 0,
         };
         let mut marked = self.mark_live(namespace_id, live, &act).await?;
         if marked.is_none() {
@@ -119,6 +126,8 @@ impl Runtime {
             Some(family) => self.erase_live(namespace_id, &family, &mut erasure).await?,
             None => archives::record(self.cell.of(run), &act).await?,
         }
+        // An event that is dispatched from now on finds its run erased.
+        webhook_deliveries::erase(self.cell.of(run), run).await?;
         // Afterwards: what was archived meanwhile is in a file.
         match archive {
             Some(archive) => {
@@ -180,7 +189,7 @@ impl Runtime {
         erasure: &mut Erasure,
     ) -> Result<(), EraseError> {
         erasure.runs += family.runs.len() as u64;
-        erasure.deliveries = family.deliveries;
+        erasure.events_under_way = family.events_under_way;
         for batch in family.runs.chunks(BATCH) {
             self.erase_batch(namespace_id, family, batch, erasure)
                 .await?;
@@ -198,6 +207,7 @@ impl Runtime {
             Marked::Runs(family) => Ok(family),
             Marked::Unknown => Err(EraseError::Unknown),
             Marked::Open => Err(EraseError::NotEnded),
+            Marked::TooMany => Err(EraseError::TooLarge),
         }
     }
 

@@ -58,6 +58,9 @@ pub enum RetryError {
         /// Its state.
         state: String,
     },
+    /// It was erased with its run, so that nothing is left to send.
+    #[error("the delivery was erased with its run")]
+    Erased,
     /// The database did not answer in time.
     #[error("the delivery could not be stored: {0}")]
     Unavailable(#[from] ReadError),
@@ -71,6 +74,7 @@ impl RetryError {
             Self::UnknownSubscription => "subscription-not-found",
             Self::Unknown => "delivery-not-found",
             Self::NotFailed { .. } => "delivery-not-failed",
+            Self::Erased => "delivery-erased",
             Self::Unavailable(_) => "database-unavailable",
         }
     }
@@ -165,7 +169,8 @@ impl Runtime {
         match webhook_deliveries::find_state(cell.of(event), namespace_id, subscription, event)
             .await?
         {
-            Some(state) => Err(RetryError::NotFailed { state }),
+            Some((state, true)) if state == "failed" => Err(RetryError::Erased),
+            Some((state, _)) => Err(RetryError::NotFailed { state }),
             None => Err(RetryError::Unknown),
         }
     }

@@ -243,3 +243,54 @@ async fn deliveries_over_a_paused_connection_wait_for_its_end() -> Result<()> {
     assert_eq!(received(&world, "/plain/erp").await?.len(), 1);
     Ok(())
 }
+
+#[tokio::test]
+async fn an_event_under_way_is_erased_once_it_is_delivered_or_given_up() -> Result<()> {
+    let hooks = [
+        ("erp", "/plain/erp"),
+        ("crm", "/plain/crm"),
+        ("old", "/plain/old"),
+    ];
+    let world = world_with(&hooks).await?;
+    for (name, _) in hooks {
+        let hook = (PauseKind::Connection, name);
+        assert!(world.engine.pause(world.by(), hook, "they move").await?);
+    }
+    let (run, _) = world.play(r#"{"id":"1","name":"planted"}"#).await?;
+    for (name, _) in hooks {
+        delivery(&world, name, "due").await?;
+    }
+
+    let id = world.namespace_id;
+    let erased = world
+        .engine
+        .erase_run(id, run.run, "request 118", "test")
+        .await?;
+    world
+        .peer
+        .next("/plain/crm", Behaviour::AnswerStatus(410))
+        .await?;
+    let removed = world.engine.delete_subscription(world.by(), "old").await?;
+    for name in ["erp", "crm"] {
+        let hook = (PauseKind::Connection, name);
+        let resumed = world.engine.resume_paused(world.by(), hook, None, None);
+        assert!(resumed.await?);
+    }
+    delivery(&world, "erp", "delivered").await?;
+    let failed = delivery(&world, "crm", "failed").await?;
+    let retried = world
+        .engine
+        .retry_delivery(world.by(), "crm", failed.event)
+        .await;
+
+    assert_eq!((erased.events_under_way, removed), (3, 1));
+    let told = received(&world, "/plain/erp").await?;
+    assert_eq!(told.len(), 1);
+    assert!(told[0].body.contains("planted"), "it goes out as it was");
+    let client = world.database().connect().await?;
+    let left = "SELECT count(*) FROM webhook_deliveries WHERE body::text LIKE '%planted%'";
+    let left: i64 = client.query_one(left, &[]).await?.get(0);
+    assert_eq!(left, 0);
+    assert!(matches!(retried, Err(RetryError::Erased)));
+    Ok(())
+}

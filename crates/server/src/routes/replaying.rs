@@ -117,6 +117,7 @@ fn subscribing() -> Routes {
             Code::SubscriptionNotFound,
             Code::DeliveryNotFound,
             Code::DeliveryNotFailed,
+            Code::DeliveryErased,
         ])
 }
 

@@ -50,6 +50,7 @@ pub(super) fn routes() -> Routes {
         .fails(&[
             Code::RunNotFound,
             Code::RunNotEnded,
+            Code::RunTooLarge,
             Code::JournalInconsistent,
             Code::ReasonInvalid,
             Code::ArchiveUnavailable,

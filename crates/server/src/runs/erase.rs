@@ -52,10 +52,10 @@ fn view(run: RunId, erased: Erasure) -> ErasedRuns {
         "backups, replicas' logs and exports of the database".to_owned(),
         "copies and versions that the store of the archive keeps by itself, and for up to an hour files that a crash left there".to_owned(),
     ];
-    if erased.deliveries > 0 {
+    if erased.events_under_way > 0 {
         let under_way = format!(
-            "{} deliveries of events that are under way",
-            erased.deliveries
+            "{} events or deliveries of events that are under way",
+            erased.events_under_way
         );
         not_reached.push(under_way);
     }
@@ -81,6 +81,7 @@ impl From<EraseError> for ApiError {
             EraseError::Unreadable { run } => {
                 Self::new(Code::JournalInconsistent, detail).about(run)
             }
+            EraseError::TooLarge => Self::new(Code::RunTooLarge, detail),
             EraseError::Archive(error) => unavailable(&error),
             EraseError::Reason(error) => error.into(),
             EraseError::Unavailable(cause) => Self::database(&cause),

@@ -99,10 +99,6 @@ const ERASE: &str = "/* commits alone: erase runs */
                decided_by = CASE WHEN d.verdict = 'held' THEN coalesce(d.decided_by, 'erased') END
           FROM gone g
          WHERE d.run_id = g.run_id),
-    told AS (
-        UPDATE webhook_deliveries w SET body = '\"erased\"', note = NULL
-          FROM ranges k
-         WHERE w.event_id BETWEEN k.low AND k.high AND w.state <> 'due'),
     items AS (
         UPDATE child_runs c SET item = '\"erased\"'
           FROM gone g
@@ -139,10 +135,12 @@ const ERASE_ELSEWHERE: &str = "
     answers AS (DELETE FROM llm_answers a WHERE a.run_id = ANY ($3))
     DELETE FROM resources WHERE run_id = ANY ($3)";
 
-/// Deliveries of events of a key that are on their way.
+/// Events of a key that are under way: not dispatched yet, still reaching waits, or due to a webhook.
 const UNDER_WAY: &str = "
-    SELECT count(*) FROM webhook_deliveries
-     WHERE event_id BETWEEN $1 AND $2 AND namespace_id = $3 AND state = 'due'";
+    SELECT (SELECT count(*) FROM outbox WHERE id BETWEEN $1 AND $2 AND namespace_id = $3)
+           + (SELECT count(*) FROM broadcasts WHERE event_id BETWEEN $1 AND $2 AND namespace_id = $3)
+           + (SELECT count(*) FROM webhook_deliveries
+               WHERE event_id BETWEEN $1 AND $2 AND namespace_id = $3 AND state = 'due')";
 
 pub(crate) const STATEMENTS: &[&str] = &[
     CLAIM,
@@ -156,8 +154,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     UNDER_WAY,
 ];
 
-/// The most runs of one key that are erased, with their child runs: a list has at most a million items.
-const FAMILY_MAX: usize = 4_000_000;
+/// The most runs of one key that are erased, with their child runs: all of them are listed in memory.
+pub const ERASED_FAMILY_MAX: usize = 4_000_000;
 
 /// What marking the runs of a key found.
 #[derive(Debug)]
@@ -168,6 +166,8 @@ pub enum Marked {
     Unknown,
     /// One has not ended, or something of it is in doubt or waits for an operator.
     Open,
+    /// There are more than [`ERASED_FAMILY_MAX`].
+    TooMany,
 }
 
 /// The runs of a key with their child runs.
@@ -179,8 +179,8 @@ pub struct Family {
     pub claim: ClaimId,
     /// Their key.
     pub key: Vec<u8>,
-    /// How many deliveries of their events are on their way.
-    pub deliveries: u64,
+    /// How many of their events are not dispatched yet, or still reach waits, and how many deliveries of them are due.
+    pub events_under_way: u64,
 }
 
 /// What stays of a run.
@@ -215,11 +215,10 @@ pub async fn mark(
         return Ok(Marked::Open);
     }
     let roots: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-    let limit = FAMILY_MAX as i64 + 1;
+    let limit = ERASED_FAMILY_MAX as i64 + 1;
     let tree = tx.query(TREE, &[&roots, &limit]).await?;
-    if tree.len() > FAMILY_MAX {
-        let why = format!("the key of {run} has more than {FAMILY_MAX} runs");
-        return Err(ReadError::Unreadable(why));
+    if tree.len() > ERASED_FAMILY_MAX {
+        return Ok(Marked::TooMany);
     }
     let dated = |row: &tokio_postgres::Row| {
         let date: Option<Date> = row.get(1);
@@ -227,7 +226,7 @@ pub async fn mark(
     };
     let runs = tree.iter().filter_map(dated).collect();
     let values: [&(dyn ToSql + Sync); 3] = [&low, &high, &namespace_id];
-    let deliveries: i64 = tx.query_one(UNDER_WAY, &values).await?.get(0);
+    let events_under_way: i64 = tx.query_one(UNDER_WAY, &values).await?.get(0);
     if let Some(act) = act {
         tx.execute(CLOSE, &[&roots]).await?;
         audit::append(&tx, act).await?;
@@ -237,7 +236,7 @@ pub async fn mark(
         runs,
         claim: ClaimId::from_uuid(claim),
         key,
-        deliveries: deliveries.unsigned_abs(),
+        events_under_way: events_under_way.unsigned_abs(),
     }))
 }
 

@@ -3,10 +3,15 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use semel_model::Span;
-use semel_store::webhook_deliveries::{self, DeliveryCapacity, DueDelivery, SubscriptionLoad};
+use semel_model::{EffectId, RunId, Span};
+use semel_store::claims::start_accepting;
+use semel_store::outbox::OutboxEvent;
+use semel_store::webhook_deliveries::{
+    self, DeliveryCapacity, DeliveryResult, DueDelivery, SubscriptionLoad,
+};
+use uuid::Uuid;
 
-use crate::world::World;
+use crate::world::{World, delivery};
 
 /// How many subscriptions have a receiver that never answers in time.
 const SLOW: usize = 32;
@@ -61,6 +66,108 @@ async fn the_least_recently_served_subscription_is_next() -> Result<()> {
 
     let (once, twice) = order.split_at(33);
     assert_eq!(once, twice, "every line has one turn before any has two");
+    Ok(())
+}
+
+const SUBSCRIBE: &str = "
+    INSERT INTO subscriptions (namespace_id, name, event, connection) VALUES (1, 'line', 'order.paid', 'c')";
+
+/// An event of the run of a key.
+async fn emit(world: &World, key: &str) -> Result<OutboxEvent> {
+    let run = start_accepting(&world.cell)
+        .write(delivery(key, "{}", None)?)
+        .await?
+        .run;
+    let client = world.cell.reader().await?;
+    let now = client.query_one("SELECT moment()", &[]).await?;
+    let (id, _) = run.key_range();
+    Ok(OutboxEvent {
+        id: EffectId::from_uuid(id),
+        namespace_id: 1,
+        run,
+        event: "order.paid".to_owned(),
+        data: "{}".to_owned(),
+        emitted_at: now.get(0),
+    })
+}
+
+async fn take_all(world: &World) -> Result<Vec<DueDelivery>> {
+    let all = room(&BTreeMap::new(), TOTAL);
+    Ok(webhook_deliveries::take_due(&world.cell, &all, Span::from_secs(600)).await?)
+}
+
+async fn count_planted(world: &World) -> Result<i64> {
+    let client = world.cell.reader().await?;
+    let planted = "SELECT count(*) FROM webhook_deliveries WHERE body::text LIKE '%planted%'";
+    Ok(client.query_one(planted, &[]).await?.get(0))
+}
+
+#[tokio::test]
+async fn an_event_that_is_dispatched_after_its_run_was_erased_goes_out_whole_and_is_erased_then()
+-> Result<()> {
+    let world = World::start().await?;
+    let client = world.cell.reader().await?;
+    client.batch_execute(SUBSCRIBE).await?;
+    let (erased, other) = (emit(&world, "a").await?, emit(&world, "b").await?);
+
+    let mark = "UPDATE runs SET erased_at = moment() WHERE id = $1";
+    client.execute(mark, &[erased.run.as_uuid()]).await?;
+    let cell = world.cell.of(erased.id);
+    webhook_deliveries::erase(cell, erased.run).await?;
+    for event in [&erased, &other] {
+        let body = r#"{"name":"planted"}"#;
+        webhook_deliveries::insert(world.cell.of(event.id), event, body).await?;
+    }
+    let due = take_all(&world).await?;
+    assert!(due.iter().all(|it| it.body.contains("planted")), "{due:?}");
+    assert_eq!((due.len(), count_planted(&world).await?), (2, 2));
+    for due in &due {
+        let note = DeliveryResult::Failed("it said planted".to_owned());
+        webhook_deliveries::settle(world.cell.of(due.event), due, &note).await?;
+    }
+
+    assert_eq!(count_planted(&world).await?, 1, "that of the other run");
+    let noted = "SELECT note FROM webhook_deliveries WHERE event_id = $1";
+    let note = client.query_one(noted, &[erased.id.as_uuid()]).await?;
+    assert_eq!(note.get::<_, Option<String>>(0), None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_erasure_waits_for_events_that_are_being_dispatched_and_erases_in_batches() -> Result<()>
+{
+    let world = World::start().await?;
+    let mut client = world.connect().await?;
+    client.batch_execute(SUBSCRIBE).await?;
+    let event = emit(&world, "a").await?;
+    let put = "INSERT INTO outbox (id, namespace_id, run_id, event, data, emitted_at)
+               VALUES ($1, 1, $2, 'order.paid', '{}', moment())";
+    let values = [event.id.as_uuid(), event.run.as_uuid()];
+    client.execute(put, &[values[0], values[1]]).await?;
+    let (low, high) = event.run.key_range();
+    let fill = "
+        INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body, emitted_at,
+                                        due_at, state, settled_at)
+        SELECT $1, 1, 'line-' || n, 'c', '{\"name\":\"planted\"}', moment(), moment(), 'delivered', moment()
+          FROM generate_series(1, 2500) n";
+    client.execute(fill, &[&low]).await?;
+
+    let dispatching = client.transaction().await?;
+    let lock = "SELECT 1 FROM outbox WHERE id BETWEEN $1 AND $2 FOR UPDATE";
+    dispatching.query(lock, &[&low, &high]).await?;
+    let cell = world.cell.clone();
+    let run: RunId = event.run;
+    let erasing = tokio::spawn(async move { webhook_deliveries::erase(cell.of(run), run).await });
+    world.until_waiting_for_a_lock().await?;
+    let late = "INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body,
+                                                emitted_at, due_at, state, settled_at)
+                VALUES ($1, 1, 'line', 'c', '{\"name\":\"planted\"}', moment(), moment(), 'failed', moment())";
+    let id: &Uuid = event.id.as_uuid();
+    dispatching.execute(late, &[id]).await?;
+    dispatching.commit().await?;
+    erasing.await??;
+
+    assert_eq!(count_planted(&world).await?, 0);
     Ok(())
 }
 
