@@ -102,12 +102,20 @@ impl Place {
     }
 
     pub(super) async fn settle(&self, key: &str, words: &[&str]) -> Result<Finished> {
-        let words = [
-            &["once", "settle", key, "--reason", "looked at the file"],
-            words,
-        ]
-        .concat();
-        self.semel(&words)?.run(PATIENCE).await
+        let about = ["once", "settle", key, "--reason", "looked at the file"];
+        self.semel(&[&about, words].concat())?.run(PATIENCE).await
+    }
+
+    /// Says that the command of a key did not run, as soon as its process can no longer do so.
+    async fn settle_as_not_run(&self, key: &str) -> Result<Finished> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let settled = self.settle(key, &["--did-not-happen"]).await?;
+            if !settled.stderr.contains("may still run") || Instant::now() >= deadline {
+                return Ok(settled);
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
     }
 }
 
@@ -256,13 +264,10 @@ async fn settle_all(place: &Place, keys: usize) -> Result<usize> {
         if state.as_deref() == Some("in_doubt") {
             doubts += 1;
             let result = json!({ "stdout": format!("done {key}\n") }).to_string();
+            let happened = ["--happened", "--result", &result];
             let settled = match place.count(&key) {
-                0 => place.settle(&key, &["--did-not-happen"]).await?,
-                _ => {
-                    place
-                        .settle(&key, &["--happened", "--result", &result])
-                        .await?
-                }
+                0 => place.settle_as_not_run(&key).await?,
+                _ => place.settle(&key, &happened).await?,
             };
             ensure!(settled.status.success(), "{settled:?}");
         }
