@@ -67,17 +67,25 @@ const SESSION: &str = "
     SET enable_mergejoin = off; SET enable_seqscan = off; SET jit = off;
     SET plan_cache_mode = force_generic_plan";
 
+/// As the product's: statistics of large tables do not turn a look-up of few rows into a hash of all. The bare statements
+/// need the hash of what they have just claimed.
+const SESSION_OF_SAME_ROWS: &str = "SET enable_hashjoin = off";
+
 /// Makes the tables.
 pub(crate) async fn create(client: &Client) -> Result<()> {
     Ok(client.batch_execute(SCHEMA).await?)
 }
 
-/// Opens a connection with the session's settings.
-pub(crate) async fn connect(url: &str) -> Result<Client> {
+/// Opens a connection with the settings that fit the statements of those rows.
+pub(crate) async fn connect(url: &str, rows: Rows) -> Result<Client> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     // A lost connection shows in the client's next call.
     tokio::spawn(connection);
     client.batch_execute(SESSION).await?;
+    match rows {
+        Rows::Least => {}
+        Rows::Same => client.batch_execute(SESSION_OF_SAME_ROWS).await?,
+    }
     Ok(client)
 }
 

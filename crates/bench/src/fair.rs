@@ -54,7 +54,7 @@ pub(crate) struct Fairness {
     /// How many runs the quiet namespace starts in a second.
     #[arg(long, default_value_t = 10)]
     rate: u32,
-    /// For how many seconds it is measured, each time. The goal is judged at 300.
+    /// For how many seconds it is measured, each time. The goal asks for 300; whether it is met is said for any.
     #[arg(long, default_value_t = 15)]
     seconds: u32,
     /// So many callers keep the server busy without a backlog, instead of as many as use the processors as the

@@ -139,7 +139,11 @@ pub(crate) struct UnknownGoal(String);
 
 impl std::fmt::Display for UnknownGoal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} is none of F1 to F9", self.0)
+        write!(
+            f,
+            "{} is no goal: name some of F1 to F9, F4q and F4s",
+            self.0
+        )
     }
 }
 

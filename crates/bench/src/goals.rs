@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::goal::Goal;
 use crate::measure::Course;
-use crate::quiet;
+use crate::quiet_vacuum;
 
 /// Measures every wanted goal but F8, which needs no server.
 pub(crate) async fn measure(course: &mut Course<'_>, wanted: &[Goal]) -> Result<()> {
@@ -23,7 +23,7 @@ pub(crate) async fn measure(course: &mut Course<'_>, wanted: &[Goal]) -> Result<
     }
     for goal in [Goal::F4q, Goal::F4s] {
         if wants(&[goal]) {
-            quiet::measure(course, goal).await?;
+            quiet_vacuum::measure(course, goal).await?;
         }
     }
     if wants(&[Goal::F5]) {

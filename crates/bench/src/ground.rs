@@ -12,7 +12,7 @@ use semel_testkit::{Client, Cluster, Options, Peer, Process, Program, Server};
 use crate::bare;
 use crate::bare::Rows;
 use crate::bare::desk::Desk;
-use crate::bare::same_calls::{self, SameCalls};
+use crate::bare::same_calls::SameCalls;
 use crate::bare::same_rows::{self, SameRows};
 use crate::load::Target;
 use crate::meters::Meters;
@@ -130,7 +130,7 @@ impl Ground {
         admin.batch_execute("CREATE DATABASE gate").await?;
         admin.batch_execute("CREATE DATABASE same").await?;
         let bare_url = server.url("bare");
-        let client = bare::connect(&bare_url).await?;
+        let client = bare::connect(&bare_url, Rows::Least).await?;
         bare::create(&client).await?;
         let desk = Desk::start(client).await?;
         let plain = Plain::start(&bare_url, Rows::Least).await?;
@@ -145,8 +145,11 @@ impl Ground {
             server.connect("semel").await?,
             server.connect("same").await?,
         );
-        same_rows::check(&semel.runs_of("orders"), &product, &same_rows, &own).await?;
-        same_calls::check(&semel.runs_of("calls"), &product, &same_calls, &own).await?;
+        let (orders, calls) = (semel.runs_of("orders"), semel.runs_of("calls"));
+        let runners = same_rows.crowd(1, "check");
+        same_rows::check((&orders, &product), (runners, &own), "check").await?;
+        let runners = same_calls.crowd(1, "calls");
+        same_rows::check((&calls, &product), (runners, &own), "calls").await?;
         let front = Semel::start(Program::semel, &server.url("gate"), "0").await?;
         front.publish_all(&peer).await?;
         let meters = Meters::new(admin, cluster.home())?;

@@ -31,7 +31,7 @@ mod meters;
 mod pairs;
 mod partitions;
 mod profile;
-mod quiet;
+mod quiet_vacuum;
 mod report;
 mod sleepers;
 mod year;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::bare;
 use crate::bare::merged::Merged;
 use crate::bare::runner::Runner;
+use crate::bare::{self, Rows};
 use crate::goal::Goal;
 use crate::ground::{Ground, Semel};
 use crate::load::{self, Keys, Poster, Sender, Target};
@@ -110,7 +110,7 @@ impl Course<'_> {
         let target = self.ground.semel.runs_of("orders");
         for round in 0..=self.pace.rounds {
             let tag = format!("one-{round}");
-            let client = bare::connect(&self.ground.bare_url).await?;
+            let client = bare::connect(&self.ground.bare_url, Rows::Least).await?;
             let merged = Merged::new(client, tag.clone()).await?;
             let bare = self.slice(vec![merged], None).await?;
             let ours = self.post(&target, 1, Keys::Unique, &tag).await?;

@@ -10,8 +10,8 @@
 //!
 //! A writer never gives up on a write that may have happened. When the connection breaks, the same
 //! batch is submitted again: every batch is made so that a second submission finds out whether the
-//! first one took effect. Only when the database stays away, or the process stops, do callers get a
-//! [`WriteError`].
+//! first one took effect. Callers get a [`WriteError`] when the database stays away, refuses their item
+//! or keeps it behind a lock twice, or when the process stops.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -284,7 +284,7 @@ impl<B: Batch> Desk<B> {
         }
     }
 
-    /// Callers go round a lane that waits for a lock.
+    /// While a lane waits for a lock or for an answer, callers are spread over all lanes.
     fn note_held_up(&mut self, is_held_up: bool) {
         match (self.is_held_up, is_held_up) {
             (false, true) => drop(self.held_up.fetch_add(1, Ordering::Relaxed)),

@@ -2,22 +2,22 @@
 //! of the testkit, which is hyper with connections that are kept, in this process.
 //!
 //! A call may not leave before its intent is on disk, so that a run has four commits in a row: accept and first
-//! intent, twice an outcome with the next intent, last outcome and end. Each writes the fence, a line of the journal and
-//! the ledger, as the product does.
+//! intent, twice an outcome with the next intent, last outcome and end. The first writes claim, run and queue entry, each later
+//! one the fence, and all a line of the journal and the ledger, as the product does.
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use hyper::Method;
 use semel_testkit::{Client as HttpClient, Peer};
 use serde_json::{Value, json};
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
-use super::same_rows::{HOLDER, all_held, effect_of, same_left};
+use super::same_rows::{HOLDER, all_free, all_held, effect_of};
 use super::writer::{Commit, Writer};
-use super::{Delivery, STEPS};
-use crate::load::{Keys, Poster, Sender, Target, payload};
+use super::{Delivery, Rows, STEPS};
+use crate::load::{Sender, payload};
 
 /// The most connections of the client.
 const CONNECTIONS_MAX: usize = 512;
@@ -60,7 +60,7 @@ const STEP: &str = "
     fenced AS (
         UPDATE queue q SET seq = q.seq + 1
           FROM moves t
-         WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = 1 AND q.seq = t.seq AND q.holder = $7
+         WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = 1 AND q.seq = t.seq AND q.holder IS NOT DISTINCT FROM $7
      RETURNING 1),
     written AS (
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
@@ -81,7 +81,7 @@ const END: &str = "
     fenced AS (
         DELETE FROM queue q
          USING moves t
-         WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = 1 AND q.seq = 3 AND q.holder = $4
+         WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = 1 AND q.seq = 3 AND q.holder IS NOT DISTINCT FROM $4
      RETURNING 1),
     written AS (
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
@@ -93,20 +93,6 @@ const END: &str = "
         UPDATE runs r SET state = 'succeeded', ended_at = now(), result = '{\"ok\":true}'
           FROM moves t WHERE r.id = t.run_id)
     SELECT count(*) FROM fenced";
-
-/// Plays one run by the product and one by this writer, and compares what they leave.
-pub(crate) async fn check(
-    ours: &Arc<Target>,
-    product: &Client,
-    calls: &SameCalls,
-    own: &Client,
-) -> Result<()> {
-    let mut posters = Poster::crowd(ours, 1, Keys::Unique, "calls").await?;
-    posters.first_mut().context("a sender")?.send().await?;
-    let mut runners = calls.crowd(1, "calls");
-    runners.first_mut().context("a runner")?.send().await?;
-    same_left(product, own, "calls-0-0").await
-}
 
 /// One transition of one run.
 #[derive(Debug)]
@@ -132,7 +118,7 @@ pub(crate) struct SameCalls {
 impl SameCalls {
     /// Starts the writer on a connection of its own, to a database that has the product's tables.
     pub(crate) async fn start(url: &str, peer: &Peer) -> Result<Self> {
-        let client = super::connect(url).await?;
+        let client = super::connect(url, Rows::Same).await?;
         let tables = Tables {
             accept: client.prepare(ACCEPT).await?,
             step: client.prepare(STEP).await?,
@@ -276,8 +262,7 @@ impl Columns {
                 ],
             )
             .await?;
-        ensure!(rows.len() == self.claims.len(), "a key was not free");
-        Ok(())
+        all_free(rows.len(), self.claims.len())
     }
 
     async fn step(&self, client: &Client, statement: &Statement) -> Result<()> {

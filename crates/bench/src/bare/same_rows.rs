@@ -1,8 +1,8 @@
 //! The rows that the promises need, by one small writer without an engine.
 //!
-//! A run of three `kv` sets leaves the same rows behind as with Semel, in tables with the same indexes, by as many
-//! commits: claim, run, queue entry and first line of the journal, then the fence, the second line, the ledger, the
-//! entry and the end. What lies between this and Semel is what the engine costs; what lies between this and bare is
+//! A run of three `kv` sets leaves the same rows behind as with Semel, in tables with the same indexes, by two
+//! commits, one after the other: claim, run, queue entry and first line of the journal, then the fence, the second
+//! line, the ledger, the entry and the end. What lies between this and Semel is what the engine costs; what lies between this and bare is
 //! what the promises cost.
 
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
 use super::writer::{Commit, Writer};
-use super::{Delivery, digest};
+use super::{Delivery, Rows, digest};
 use crate::load::{Keys, Poster, Sender, Target, payload};
 
 /// Who holds every run.
 pub(super) const HOLDER: Uuid = Uuid::from_u128(1);
 
 /// The steps of the flow.
-const STEPS: [&str; 3] = ["paid", "packed", "sent"];
+const STEP_NAMES: [&str; 3] = ["paid", "packed", "sent"];
 
 /// Claims what is free, and makes run, queue entry and first line of the journal of each.
 pub(super) const ACCEPT: &str = "
@@ -53,7 +53,8 @@ pub(super) const MEET: &str = "
       JOIN claims c ON c.id = t.id
       JOIN runs r ON r.id = c.run_id";
 
-/// Ends runs that are still held: fence, second line, ledger, entry, result.
+/// Ends runs that are still held: fence, second line, ledger, entry, result. `IS NOT DISTINCT FROM` keeps the fence from
+/// reading every held row once per move, as in the product.
 const END: &str = "
     WITH moves AS MATERIALIZED (
         SELECT *, (now() AT TIME ZONE 'UTC')::date AS partition_date
@@ -61,7 +62,7 @@ const END: &str = "
     fenced AS (
         DELETE FROM queue q
          USING moves t
-         WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = 1 AND q.seq = 1 AND q.holder = $8
+         WHERE q.run_id = ANY (ARRAY[t.run_id]) AND q.epoch = 1 AND q.seq = 1 AND q.holder IS NOT DISTINCT FROM $8
      RETURNING 1),
     written AS (
         INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
@@ -97,22 +98,21 @@ const LEFT: &str = "
 /// How far the bytes of the two journals may be apart, in hundredths.
 const BYTES_APART_MAX: i64 = 5;
 
-/// Plays one run by the product and one by this writer, and compares what they leave.
-pub(crate) async fn check(
-    ours: &Arc<Target>,
-    product: &Client,
-    writer: &SameRows,
-    own: &Client,
+/// Plays one run by the product and one by a writer of the same rows, whose keys begin with `tag`, and compares what
+/// they leave.
+pub(crate) async fn check<S: Sender>(
+    (ours, product): (&Arc<Target>, &Client),
+    (mut runners, own): (Vec<S>, &Client),
+    tag: &str,
 ) -> Result<()> {
-    let mut posters = Poster::crowd(ours, 1, Keys::Unique, "check").await?;
+    let mut posters = Poster::crowd(ours, 1, Keys::Unique, tag).await?;
     posters.first_mut().context("a sender")?.send().await?;
-    let mut runners = writer.crowd(1, "check");
     runners.first_mut().context("a runner")?.send().await?;
-    same_left(product, own, "check-0-0").await
+    same_left(product, own, &format!("{tag}-0-0")).await
 }
 
 /// Fails where a run of the same key left other numbers of rows in the two databases, or much more or less of a journal.
-pub(super) async fn same_left(product: &Client, own: &Client, key: &str) -> Result<()> {
+async fn same_left(product: &Client, own: &Client, key: &str) -> Result<()> {
     let left = async |client: &Client| -> Result<(Vec<i64>, i64)> {
         let row = client.query_one(LEFT, &[&key]).await?;
         Ok((row.get(0), row.get(1)))
@@ -143,7 +143,7 @@ impl SameRows {
     /// Makes the product's tables in a database, and starts the writer on a connection of its own.
     pub(crate) async fn start(url: &str) -> Result<Self> {
         migrate(Program::semel()?, url).await?;
-        let client = super::connect(url).await?;
+        let client = super::connect(url, Rows::Same).await?;
         let (accept, end) = (client.prepare(ACCEPT).await?, client.prepare(END).await?);
         let tables = Tables {
             client,
@@ -225,7 +225,7 @@ impl Columns {
             input,
         } = delivery;
         let (effect, entry) = (effect_of(run, 0), format!("orders/{key}"));
-        let intended = intended(STEPS[0], effect, &entry);
+        let intended = intended(STEP_NAMES[0], effect, &entry);
         self.claims.push(claim);
         self.claimed_runs.push(run);
         self.fingerprints.push(fingerprint);
@@ -238,7 +238,7 @@ impl Columns {
     fn add_ended(&mut self, run: Uuid, key: &str) {
         let entry = format!("orders/{key}");
         let mut events = String::with_capacity(1_024);
-        for (number, step) in (0_u8..).zip(STEPS) {
+        for (number, step) in (0_u8..).zip(STEP_NAMES) {
             let effect = effect_of(run, number);
             if number > 0 {
                 events.push_str(&intended(step, effect, &entry));
@@ -276,8 +276,7 @@ impl Columns {
                 ],
             )
             .await?;
-        ensure!(rows.len() == self.claims.len(), "a key was not free");
-        Ok(())
+        all_free(rows.len(), self.claims.len())
     }
 
     async fn end(&self, client: &Client, statement: &Statement) -> Result<()> {
@@ -303,6 +302,12 @@ impl Columns {
     }
 }
 
+/// Fails where a key was claimed before.
+pub(super) fn all_free(claimed: usize, arrived: usize) -> Result<()> {
+    ensure!(claimed == arrived, "a key was not free");
+    Ok(())
+}
+
 /// Fails where the fence did not find every run.
 pub(super) fn all_held(fenced: i64, moved: usize) -> Result<()> {
     ensure!(usize::try_from(fenced)? == moved, "a run was not held");
@@ -314,8 +319,11 @@ pub(super) fn accepted(input: &str) -> String {
     format!(r#"[{{"event":"accepted","trigger":"webhook","input":{input}}}]"#)
 }
 
+/// An effect's identity begins as its run's does, as in the product: the effects of a run are neighbours in the index.
 pub(super) fn effect_of(run: Uuid, number: u8) -> Uuid {
-    digest(run.as_bytes(), &[number])
+    let mut bytes = *digest(run.as_bytes(), &[number]).as_bytes();
+    bytes[..8].copy_from_slice(&run.as_bytes()[..8]);
+    Uuid::from_bytes(bytes)
 }
 
 fn intended(step: &str, effect: Uuid, entry: &str) -> String {

@@ -56,7 +56,7 @@ type Waiting = (Delivery, oneshot::Sender<BareAcceptResult>);
 
 /// Serves on a free loopback port, which it prints on standard output, until standard input closes.
 pub(crate) async fn serve(url: &str, rows: Rows) -> Result<()> {
-    let client = super::connect(url).await?;
+    let client = super::connect(url, rows).await?;
     let (accept, meet) = match rows {
         Rows::Least => (ACCEPT, MEET),
         Rows::Same => (same_rows::ACCEPT, same_rows::MEET),
