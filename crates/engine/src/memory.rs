@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The unit of a budget, in bytes.
@@ -111,6 +112,20 @@ pub fn parsed_bytes(text: &[u8]) -> usize {
     text.len() * 2 + (nodes + 1) * NODE_BYTES
 }
 
+/// About how much memory a parsed JSON value takes.
+pub fn value_bytes(value: &Value) -> usize {
+    let inside = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(value_bytes).sum(),
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| name.len() + value_bytes(value);
+            members.iter().map(member).sum()
+        }
+    };
+    NODE_BYTES + inside
+}
+
 /// How much memory this process may use: the limit of its cgroup, or what the machine has.
 pub fn limit_bytes() -> u64 {
     let cgroup = [
@@ -165,6 +180,7 @@ mod tests {
         let nodes = value.as_array().unwrap().len();
 
         assert!(parsed_bytes(arrays.as_bytes()) > nodes * size_of::<serde_json::Value>() * 2);
+        assert_eq!(value_bytes(&value), (nodes + 1) * NODE_BYTES);
         assert!(parsed_bytes(b"{\"id\":1}") < 1024);
         assert_eq!(parsed_bytes(&[b'['; 1000]), 2000 + 1001 * NODE_BYTES);
     }

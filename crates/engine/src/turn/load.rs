@@ -5,7 +5,6 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::{Key, RunId};
-use semel_store::journal::JournalRow;
 use semel_store::queue::Taken;
 use semel_store::wake_source::WakeSource;
 use semel_store::{ReadError, approvals, tasks};
@@ -134,11 +133,14 @@ impl Turn {
     }
 }
 
-/// How much memory a run takes whose journal this is.
-pub(super) fn weigh(journal: &[JournalRow]) -> usize {
-    let lines = journal.iter();
+/// How much memory a run takes, with the answers that it waited for.
+pub(super) fn weigh(taken: &Taken) -> usize {
+    let lines = taken.journal.iter();
+    let lines = lines.map(|line| memory::parsed_bytes(line.events.as_bytes()));
+    let answers = taken.answers.iter().map(|it| &it.payload);
+    let late = taken.late_responses.iter().map(|it| &it.response);
     lines
-        .map(|line| memory::parsed_bytes(line.events.as_bytes()))
+        .chain(answers.chain(late).map(memory::value_bytes))
         .sum()
 }
 

@@ -84,7 +84,7 @@ enum Lack {
 
 impl RunToBegin {
     fn weight(&self) -> usize {
-        weigh(&self.taken.journal)
+        weigh(&self.taken)
     }
 }
 
@@ -292,7 +292,7 @@ impl Runtime {
         drop(taker);
         let (taken, now) = taken.ok_or(CommandError::Busy)?;
         self.clock.set(now);
-        let weight = weigh(&taken.journal);
+        let weight = weigh(&taken);
         // Operators are few, and what they ask for may free memory.
         let memory = self.await_memory_or_none(taken.namespace_id, weight).await;
         let place = place.with(memory);
