@@ -1,5 +1,7 @@
 //! The `outbox` table: events that committed with their run and are not dispatched yet.
 
+use std::time::{Duration, Instant};
+
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use semel_model::request::Emission;
@@ -28,12 +30,23 @@ const TAKE: &str = "
      WHERE (emitted_at, id) > ($2, $3)
      ORDER BY emitted_at, id LIMIT $1 FOR UPDATE SKIP LOCKED";
 
-const AWAIT: &str = "
-    SELECT count(*) FROM (SELECT FROM outbox WHERE id BETWEEN $1 AND $2 FOR UPDATE) held";
+const OF_RANGE: &str = "SELECT id FROM outbox WHERE id BETWEEN $1 AND $2";
+
+/// Events that a server dispatches at this moment.
+const DISPATCHED_NOW: &str = "
+    WITH free AS MATERIALIZED (SELECT id FROM outbox WHERE id = ANY ($1) FOR UPDATE SKIP LOCKED)
+    SELECT id FROM outbox WHERE id = ANY ($1) AND id NOT IN (SELECT id FROM free)";
 
 const REMOVE: &str = "DELETE FROM outbox WHERE id = ANY($1)";
 
-pub(crate) const STATEMENTS: &[&str] = &[EMIT, TAKE, AWAIT, REMOVE];
+pub(crate) const STATEMENTS: &[&str] = &[EMIT, TAKE, OF_RANGE, DISPATCHED_NOW, REMOVE];
+
+/// How long an erasure waits for events that are being dispatched: longer than a statement may take, so that none is
+/// left that began before the runs were marked.
+const DISPATCH_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often it looks.
+const DISPATCH_LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// An event that a transition carries.
 #[derive(Clone, Debug)]
@@ -141,15 +154,29 @@ impl OutboxBatch<'_> {
     }
 }
 
-/// Waits until no event of a range is being dispatched. What is dispatched later sees what is committed now.
+/// Waits until none of the events that a range has now is being dispatched: what is dispatched later sees what is
+/// committed now. It holds no connection while it waits, because whoever dispatches needs some.
 pub(crate) async fn await_dispatch(
     cell: SlotCell<'_>,
     low: Uuid,
     high: Uuid,
 ) -> Result<(), ReadError> {
-    let client = cell.reader().await?;
-    client.query_one(AWAIT, &[&low, &high]).await?;
+    let until = Instant::now() + DISPATCH_PATIENCE;
+    let mut ids = list_ids(cell, OF_RANGE, &[&low, &high]).await?;
+    while !ids.is_empty() && Instant::now() < until {
+        tokio::time::sleep(DISPATCH_LOOK_EVERY).await;
+        ids = list_ids(cell, DISPATCHED_NOW, &[&ids]).await?;
+    }
     Ok(())
+}
+
+async fn list_ids(
+    cell: SlotCell<'_>,
+    text: &str,
+    values: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Uuid>, ReadError> {
+    let rows = cell.reader().await?.query(text, values).await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 pub(crate) fn read_event(row: &Row) -> OutboxEvent {

@@ -122,12 +122,19 @@ impl Runtime {
             let other = retention::find_run_of(self.cell.of(run), namespace_id, claim).await?;
             marked = self.mark_live(namespace_id, other, &act).await?;
         }
-        match marked {
-            Some(family) => self.erase_live(namespace_id, &family, &mut erasure).await?,
-            None => archives::record(self.cell.of(run), &act).await?,
-        }
+        let until = match marked {
+            Some(family) => {
+                self.erase_live(namespace_id, &family, &mut erasure).await?;
+                family.marked_at
+            }
+            None => {
+                let until = self.clock.now();
+                archives::record(self.cell.of(run), &act).await?;
+                until
+            }
+        };
         // An event that is dispatched from now on finds its run erased.
-        webhook_deliveries::erase(self.cell.of(run), run).await?;
+        webhook_deliveries::erase(self.cell.of(run), run, until).await?;
         // Afterwards: what was archived meanwhile is in a file.
         match archive {
             Some(archive) => {

@@ -5,6 +5,7 @@
 //! replayed. Their rows are erased after that, a batch at a time; a repeat completes what a crash cut
 //! short.
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::event::Event;
 use semel_model::{ClaimId, NamedEffectId, ResourceRef, RunId};
@@ -135,9 +136,9 @@ const ERASE_ELSEWHERE: &str = "
     answers AS (DELETE FROM llm_answers a WHERE a.run_id = ANY ($3))
     DELETE FROM resources WHERE run_id = ANY ($3)";
 
-/// Events of a key that are under way: not dispatched yet, still reaching waits, or due to a webhook.
+/// The time, and events of a key that are under way: not dispatched yet, still reaching waits, or due to a webhook.
 const UNDER_WAY: &str = "
-    SELECT (SELECT count(*) FROM outbox WHERE id BETWEEN $1 AND $2 AND namespace_id = $3)
+    SELECT moment(), (SELECT count(*) FROM outbox WHERE id BETWEEN $1 AND $2 AND namespace_id = $3)
            + (SELECT count(*) FROM broadcasts WHERE event_id BETWEEN $1 AND $2 AND namespace_id = $3)
            + (SELECT count(*) FROM webhook_deliveries
                WHERE event_id BETWEEN $1 AND $2 AND namespace_id = $3 AND state = 'due')";
@@ -179,6 +180,8 @@ pub struct Family {
     pub claim: ClaimId,
     /// Their key.
     pub key: Vec<u8>,
+    /// When they were marked: all of them had ended.
+    pub marked_at: Timestamp,
     /// How many of their events are not dispatched yet, or still reach waits, and how many deliveries of them are due.
     pub events_under_way: u64,
 }
@@ -226,7 +229,8 @@ pub async fn mark(
     };
     let runs = tree.iter().filter_map(dated).collect();
     let values: [&(dyn ToSql + Sync); 3] = [&low, &high, &namespace_id];
-    let events_under_way: i64 = tx.query_one(UNDER_WAY, &values).await?.get(0);
+    let row = tx.query_one(UNDER_WAY, &values).await?;
+    let (marked_at, events_under_way): (Timestamp, i64) = (row.get(0), row.get(1));
     if let Some(act) = act {
         tx.execute(CLOSE, &[&roots]).await?;
         audit::append(&tx, act).await?;
@@ -236,6 +240,7 @@ pub async fn mark(
         runs,
         claim: ClaimId::from_uuid(claim),
         key,
+        marked_at,
         events_under_way: events_under_way.unsigned_abs(),
     }))
 }

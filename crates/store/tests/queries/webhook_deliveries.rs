@@ -1,8 +1,10 @@
 //! Deliveries to webhooks: every subscription has its turn.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::Result;
+use jiff::{SignedDuration, Timestamp};
 use semel_model::{EffectId, RunId, Span};
 use semel_store::claims::start_accepting;
 use semel_store::outbox::OutboxEvent;
@@ -113,7 +115,7 @@ async fn an_event_that_is_dispatched_after_its_run_was_erased_goes_out_whole_and
     let mark = "UPDATE runs SET erased_at = moment() WHERE id = $1";
     client.execute(mark, &[erased.run.as_uuid()]).await?;
     let cell = world.cell.of(erased.id);
-    webhook_deliveries::erase(cell, erased.run).await?;
+    webhook_deliveries::erase(cell, erased.run, erased.emitted_at).await?;
     for event in [&erased, &other] {
         let body = r#"{"name":"planted"}"#;
         webhook_deliveries::insert(world.cell.of(event.id), event, body).await?;
@@ -157,17 +159,31 @@ async fn an_erasure_waits_for_events_that_are_being_dispatched_and_erases_in_bat
     dispatching.query(lock, &[&low, &high]).await?;
     let cell = world.cell.clone();
     let run: RunId = event.run;
-    let erasing = tokio::spawn(async move { webhook_deliveries::erase(cell.of(run), run).await });
-    world.until_waiting_for_a_lock().await?;
+    let now = dispatching.query_one("SELECT moment()", &[]).await?;
+    let until = now.get::<_, Timestamp>(0) + SignedDuration::from_secs(60);
+    let erasing =
+        tokio::spawn(async move { webhook_deliveries::erase(cell.of(run), run, until).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!erasing.is_finished(), "an event is being dispatched");
     let late = "INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body,
                                                 emitted_at, due_at, state, settled_at)
                 VALUES ($1, 1, 'line', 'c', '{\"name\":\"planted\"}', moment(), moment(), 'failed', moment())";
     let id: &Uuid = event.id.as_uuid();
     dispatching.execute(late, &[id]).await?;
+    let of_a_later_run = "
+        INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body, emitted_at, due_at)
+        VALUES ($1, 1, 'later', 'c', '{\"name\":\"planted\"}', $2::timestamptz + interval '1 minute', moment())";
+    dispatching.execute(of_a_later_run, &[id, &until]).await?;
     dispatching.commit().await?;
     erasing.await??;
 
-    assert_eq!(count_planted(&world).await?, 0);
+    let left = "SELECT subscription FROM webhook_deliveries WHERE is_erased IS FALSE";
+    let left = client.query(left, &[]).await?;
+    let left: Vec<String> = left.iter().map(|row| row.get(0)).collect();
+    assert_eq!(
+        (left.as_slice(), count_planted(&world).await?),
+        (&["later".to_owned()][..], 1)
+    );
     Ok(())
 }
 
