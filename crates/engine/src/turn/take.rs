@@ -78,14 +78,8 @@ pub(crate) struct RunToBegin {
 enum Lack {
     Place,
     Memory,
-    /// The process stops.
-    Time,
-}
-
-impl RunToBegin {
-    fn weight(&self) -> usize {
-        weigh(&self.taken)
-    }
+    /// Nothing: the process stops.
+    Stopping,
 }
 
 impl Runtime {
@@ -95,9 +89,10 @@ impl Runtime {
         let mut left = Vec::new();
         for run in runs {
             self.metrics.taken.add_one();
-            match self.find_place(run.taken.namespace_id, run.weight()) {
+            let (namespace_id, weight) = (run.taken.namespace_id, weigh(&run.taken));
+            match self.find_place(namespace_id, weight) {
                 Ok(place) => self.begin(run, place, None).await,
-                Err(lack) => left.extend(self.wait(run).map(|run| (run, lack))),
+                Err(lack) => left.extend(self.wait(run, weight).map(|run| (run, lack))),
             }
         }
         self.put_back(left);
@@ -107,43 +102,53 @@ impl Runtime {
     /// waits for nobody's share, and continues without memory if there is none in time.
     pub(crate) fn begin_suspect(self: &Arc<Self>, run: RunToBegin, alone: OwnedSemaphorePermit) {
         self.metrics.taken.add_one();
+        let (namespace_id, weight) = (run.taken.namespace_id, weigh(&run.taken));
         let runtime = self.clone();
-        self.work.turns.spawn(Box::pin(async move {
-            let place = tokio::select! {
-                place = tokio::time::timeout(BEGIN_PATIENCE, runtime.work.room.enter_uncounted()) => {
-                    place.ok().flatten().ok_or(Lack::Place)
-                }
-                () = runtime.shutdown.requested.cancelled() => Err(Lack::Time),
-            };
-            let place = match place {
-                Ok(place) => place,
-                Err(lack) => return runtime.put_back(vec![(run, lack)]),
-            };
-            let memory = runtime.await_memory_or_none(run.taken.namespace_id, run.weight());
-            let place = place.with(memory.await);
-            runtime.begin(run, place, Some(alone)).await;
-        }));
+        let place = async move {
+            let place = runtime.work.room.enter_uncounted();
+            let place = tokio::time::timeout(BEGIN_PATIENCE, place).await;
+            let place = place.ok().flatten().ok_or(Lack::Place)?;
+            let memory = runtime.await_memory_or_none(namespace_id, weight);
+            Ok(place.with(memory.await))
+        };
+        self.begin_with(run, place, Some(alone));
     }
 
     /// Begins a run later, if it may wait; gives it back if not.
-    fn wait(self: &Arc<Self>, run: RunToBegin) -> Option<RunToBegin> {
-        let (namespace_id, weight) = (run.taken.namespace_id, run.weight());
+    fn wait(self: &Arc<Self>, run: RunToBegin, weight: usize) -> Option<RunToBegin> {
+        let namespace_id = run.taken.namespace_id;
         let Some(waiting) = self.work.room.try_wait(namespace_id) else {
             return Some(run);
         };
         let runtime = self.clone();
+        let place = async move {
+            let place = runtime.await_place(namespace_id, weight).await;
+            drop(waiting);
+            place
+        };
+        self.begin_with(run, place, None);
+        None
+    }
+
+    /// Begins a run as soon as it has a place, in a task of its own; puts it back where it gets none, or where the
+    /// process stops first.
+    fn begin_with(
+        self: &Arc<Self>,
+        run: RunToBegin,
+        place: impl Future<Output = Result<Place, Lack>> + Send + 'static,
+        suspect: Option<OwnedSemaphorePermit>,
+    ) {
+        let runtime = self.clone();
         self.work.turns.spawn(Box::pin(async move {
             let place = tokio::select! {
-                place = runtime.await_place(namespace_id, weight) => place,
-                () = runtime.shutdown.requested.cancelled() => Err(Lack::Time),
+                place = place => place,
+                () = runtime.shutdown.requested.cancelled() => Err(Lack::Stopping),
             };
-            drop(waiting);
             match place {
-                Ok(place) => runtime.begin(run, place, None).await,
+                Ok(place) => runtime.begin(run, place, suspect).await,
                 Err(lack) => runtime.put_back(vec![(run, lack)]),
             }
         }));
-        None
     }
 
     async fn begin(
@@ -292,10 +297,9 @@ impl Runtime {
         drop(taker);
         let (taken, now) = taken.ok_or(CommandError::Busy)?;
         self.clock.set(now);
-        let weight = weigh(&taken);
         // Operators are few, and what they ask for may free memory.
-        let memory = self.await_memory_or_none(taken.namespace_id, weight).await;
-        let place = place.with(memory);
+        let memory = self.await_memory_or_none(taken.namespace_id, weigh(&taken));
+        let place = place.with(memory.await);
         match self.load(taken, session, place).await {
             Ok(turn) => Ok(turn),
             Err(unloaded) => {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use semel_model::ClaimId;
+use semel_model::{ClaimId, Span};
 use semel_store::retention::{self, RunCursor};
 use semel_store::{archives, partitions};
 
@@ -71,11 +71,17 @@ impl HistoryWalk {
         }
         let until = Instant::now() + DELETING_MAX;
         for _ in 0..PAGES_MAX {
-            let Some((release, claims)) = self.next_page(runtime).await? else {
+            let unfinished = self.unfinished.take();
+            let next = self.releases.front().copied();
+            let Some(release) = unfinished.as_ref().map(|(release, _)| *release).or(next) else {
                 partitions::drop_emptied(&runtime.cell).await?;
                 return Ok(false);
             };
             let policy = policy_of(runtime, release).await?;
+            let claims = match unfinished {
+                Some((_, claims)) => claims,
+                None => self.next_page(runtime, release, policy.history).await?,
+            };
             if let Some(archive) = &runtime.options.archive {
                 archive_page(runtime, archive.as_ref(), &claims, &policy).await?;
                 continue;
@@ -97,24 +103,19 @@ impl HistoryWalk {
         Ok(true)
     }
 
-    /// The release and the old keys of the next page; none where every page was looked at.
+    /// The old keys of the next page of a release.
     async fn next_page(
         &mut self,
         runtime: &Runtime,
-    ) -> Result<Option<(i32, Vec<ClaimId>)>, ArchiveError> {
-        if let Some(unfinished) = self.unfinished.take() {
-            return Ok(Some(unfinished));
-        }
-        let Some(release) = self.releases.front().copied() else {
-            return Ok(None);
-        };
-        let history = policy_of(runtime, release).await?.history;
+        release: i32,
+        history: Span,
+    ) -> Result<Vec<ClaimId>, ArchiveError> {
         let page = retention::list_old(runtime.cell.every(), release, self.cursor, history).await?;
         // Before anything of the page is deleted: one that fails does not hold up those behind it.
         self.cursor = page.next;
         if self.cursor.is_none() {
             self.releases.pop_front();
         }
-        Ok(Some((release, page.claims)))
+        Ok(page.claims)
     }
 }
