@@ -13,6 +13,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::cluster::{Cluster, Server};
+use crate::tally;
 
 /// The database from which others are made and dropped.
 const MAINTENANCE: &str = "postgres";
@@ -57,7 +58,8 @@ impl Database {
         let name = format!("test_{}", Uuid::now_v7().simple());
         admin
             .batch_execute(&format!(
-                r#"CREATE DATABASE "{name}" TEMPLATE "{template}""#
+                // Copies files, and with them the cache that spares each new session reading the catalogue.
+                r#"CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY FILE_COPY"#
             ))
             .await
             .context("cannot copy the template")?;
@@ -113,11 +115,36 @@ fn drop_blocking(server: &Server, name: &str) -> Result<()> {
         .build()?;
     runtime.block_on(async {
         let admin = server.connect(MAINTENANCE).await?;
+        if tally::is_kept() {
+            // A database that could not be counted is dropped all the same.
+            count(&admin, name).await.ok();
+        }
         admin
             .batch_execute(&format!(r#"DROP DATABASE IF EXISTS "{name}" WITH (FORCE)"#))
             .await?;
         Ok(())
     })
+}
+
+/// Adds what a database was used for to the tally. Its sessions are ended first, because each reports what it did
+/// when it ends.
+async fn count(admin: &Client, name: &str) -> Result<()> {
+    admin
+        .execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1",
+            &[&name],
+        )
+        .await?;
+    let used = admin
+        .query_one(
+            "SELECT sessions, xact_commit + xact_rollback FROM pg_stat_database WHERE datname = $1",
+            &[&name],
+        )
+        .await?;
+    tally::add("database", 1);
+    tally::add("connections", used.get(0));
+    tally::add("transactions", used.get(1));
+    Ok(())
 }
 
 /// Makes the template unless it is there, one test at a time.
@@ -156,6 +183,9 @@ where
     migrate(server.socket_url(name))
         .await
         .context("cannot migrate the template")?;
+    polish(server, name)
+        .await
+        .context("cannot polish the template")?;
     // A database that is a template is finished. No session may connect from now on, because a
     // database with connections cannot be copied.
     admin
@@ -168,6 +198,31 @@ where
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1",
             &[&name],
         )
+        .await?;
+    Ok(())
+}
+
+/// Leaves the catalogue as it is in a database that has been used for a while: its rows are marked as committed, and
+/// the file from which sessions fill their caches is there.
+async fn polish(server: &Server, name: &str) -> Result<()> {
+    let client = server.connect(name).await?;
+    let tables = client
+        .query(
+            "SELECT quote_ident(relname) FROM pg_class
+              WHERE relnamespace = 'pg_catalog'::regnamespace AND relkind = 'r' AND NOT relisshared",
+            &[],
+        )
+        .await?;
+    let tables: Vec<&str> = tables.iter().map(|row| row.get(0)).collect();
+    client
+        .batch_execute(&format!("VACUUM (FREEZE) {}", tables.join(", ")))
+        .await?;
+    drop(client);
+    // The first session after the last change of the catalogue writes the file.
+    server
+        .connect(name)
+        .await?
+        .batch_execute("SELECT 1")
         .await?;
     Ok(())
 }

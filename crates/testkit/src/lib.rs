@@ -24,6 +24,7 @@
 //! ```
 
 pub mod build;
+pub mod chance;
 pub mod client;
 pub mod cluster;
 pub mod database;
@@ -39,9 +40,12 @@ pub mod semel;
 pub mod smtp;
 pub mod sshd;
 pub mod stopwatch;
+mod tally;
+pub mod waiting;
 mod watchdog;
 
 pub use build::Build;
+pub use chance::Chance;
 pub use client::Client;
 pub use cluster::{Cluster, Connection, Options, Server};
 pub use database::Database;
@@ -56,3 +60,4 @@ pub use s3::S3;
 pub use smtp::Smtp;
 pub use sshd::Sshd;
 pub use stopwatch::Stopwatch;
+pub use waiting::{let_pass, pace, until, until_some};

@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::tally;
 use crate::watchdog::Watchdog;
 
 /// How many lines of each stream are kept; the oldest go first.
@@ -116,6 +117,7 @@ impl Program {
             .command
             .spawn()
             .with_context(|| format!("cannot run {}", name.display()))?;
+        tally::add("process", 1);
         let watchdog = Watchdog::over_process(child.id())?;
         let (changed, _) = watch::channel(());
         let output = Arc::new(Output {

@@ -1,5 +1,6 @@
 //! The tests of the test world, in one binary.
 
+mod canary;
 mod clusters;
 mod peers;
 mod programs;

@@ -6,10 +6,9 @@ use std::io::{BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use semel_testkit::{Cluster, Database, Options, Server};
+use semel_testkit::{Cluster, Database, Options, Server, until};
 use tokio_postgres::NoTls;
 
 /// Set for the process that is killed with a cluster in its hands.
@@ -81,9 +80,12 @@ async fn a_cluster_ends_with_an_owner_that_is_killed() {
     owner.kill().unwrap();
     owner.wait().unwrap();
 
-    until(|| !home.exists() && processes_that_mention(&home).is_empty())
-        .await
-        .unwrap();
+    let left = async || Ok((home.exists(), processes_that_mention(&home)));
+    until("the end of a cluster", left, |(home, processes)| {
+        !home && processes.is_empty()
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test]
@@ -225,15 +227,4 @@ fn processes_that_mention(home: &Path) -> Vec<i32> {
             String::from_utf8_lossy(&command).contains(wanted)
         })
         .collect()
-}
-
-async fn until(condition: impl Fn() -> bool) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !condition() {
-        if Instant::now() > deadline {
-            bail!("the condition never came true");
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Ok(())
 }

@@ -3,11 +3,8 @@
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::time::Duration;
 
-use semel_testkit::{Peer, Program};
-
-const PATIENCE: Duration = Duration::from_secs(100);
+use semel_testkit::{Peer, Program, patience, until};
 
 /// Set for the process that is killed with programs in its hands.
 const VICTIM: &str = "SEMEL_TESTKIT_VICTIM";
@@ -16,7 +13,7 @@ const VICTIM: &str = "SEMEL_TESTKIT_VICTIM";
 async fn a_program_that_ends_reports_its_status_and_output() {
     let shell = Program::at("sh").args(["-c", "echo \"$WORD\"; echo err >&2; exit 7"]);
 
-    let finished = shell.env("WORD", "out").run(PATIENCE).await.unwrap();
+    let finished = shell.env("WORD", "out").run(patience()).await.unwrap();
 
     assert_eq!(finished.status.code(), Some(7));
     assert_eq!(
@@ -30,7 +27,7 @@ async fn a_line_is_awaited_and_a_killed_program_is_dead() {
     let script = "echo first; echo ready to serve; exec sleep 1000";
     let mut process = Program::at("sh").args(["-c", script]).start().unwrap();
 
-    let line = process.until_line("ready", PATIENCE).await.unwrap();
+    let line = process.until_line("ready", patience()).await.unwrap();
     let status = process.sigkill().unwrap();
 
     assert_eq!(line, "ready to serve");
@@ -45,7 +42,7 @@ async fn a_line_that_never_comes_is_an_error_that_shows_what_came() {
         .start()
         .unwrap();
 
-    let error = process.until_line("ready", PATIENCE).await.unwrap_err();
+    let error = process.until_line("ready", patience()).await.unwrap_err();
 
     assert!(format!("{error:#}").contains("wrong port"), "{error:#}");
 }
@@ -54,7 +51,7 @@ async fn a_line_that_never_comes_is_an_error_that_shows_what_came() {
 async fn a_stopped_program_continues_on_sigcont() {
     let script = "trap 'echo asked; exit 0' TERM; echo up; while :; do sleep 0.01; done";
     let mut process = Program::at("sh").args(["-c", script]).start().unwrap();
-    process.until_line("up", PATIENCE).await.unwrap();
+    process.until_line("up", patience()).await.unwrap();
 
     process.sigstop().unwrap();
     process.sigterm().unwrap();
@@ -64,7 +61,7 @@ async fn a_stopped_program_continues_on_sigcont() {
     );
     process.sigcont().unwrap();
 
-    assert!(process.until_exit(PATIENCE).await.unwrap().success());
+    assert!(process.until_exit(patience()).await.unwrap().success());
     assert!(process.stdout().contains("asked"));
 }
 
@@ -80,20 +77,17 @@ async fn programs_and_peers_end_with_an_owner_that_is_killed() {
         .env(VICTIM, "yes")
         .start()
         .unwrap();
-    let line = owner.until_line("held=", PATIENCE).await.unwrap();
+    let line = owner.until_line("held=", patience()).await.unwrap();
     let (_, pids) = line.split_once("held=").unwrap();
     let held: Vec<&str> = pids.split(',').collect();
     assert!(held.iter().all(|pid| is_alive(pid)));
 
     owner.sigkill().unwrap();
 
-    for _ in 0..2_000 {
-        if !held.iter().any(|pid| is_alive(pid)) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("the programs outlive their owner");
+    let left = async || Ok(held.iter().filter(|pid| is_alive(pid)).count());
+    until("programs to end with their owner", left, |left| *left == 0)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use semel_testkit::client::SendError;
-use semel_testkit::{Client, Cluster, Cut, Database, Peer, Proxy, Server};
+use semel_testkit::{Client, Cluster, Cut, Database, Peer, Proxy, Server, patience};
 use tokio_postgres::NoTls;
-
-const PATIENCE: Duration = Duration::from_secs(100);
 
 #[tokio::test]
 async fn a_commit_happens_though_its_acknowledgement_is_lost() {
@@ -24,7 +22,7 @@ async fn a_commit_happens_though_its_acknowledgement_is_lost() {
     proxy.hold_answers();
     let insert =
         tokio::spawn(async move { client.batch_execute("INSERT INTO notes VALUES (1)").await });
-    proxy.until_held(1, PATIENCE).await.unwrap();
+    proxy.until_held(1, patience()).await.unwrap();
     proxy.cut(Cut::Reset);
 
     assert!(insert.await.unwrap().is_err(), "the client cannot know");
@@ -46,7 +44,7 @@ async fn held_answers_arrive_when_the_proxy_resumes() {
 
     proxy.hold_answers();
     let query = tokio::spawn(async move { client.query_one("SELECT 7", &[]).await });
-    proxy.until_held(1, PATIENCE).await.unwrap();
+    proxy.until_held(1, patience()).await.unwrap();
     assert!(!query.is_finished());
     proxy.resume();
 
@@ -87,11 +85,18 @@ async fn a_request_that_is_cut_half_way_does_nothing() {
 async fn a_swallowed_answer_leaves_the_effect() {
     let peer = Peer::start().await.unwrap();
     let proxy = Proxy::start(peer.address()).await.unwrap();
-    let client = Client::new(proxy.address(), 1).with_patience(Duration::from_millis(200));
+    let client = Client::new(proxy.address(), 1);
+    let impatient = Client::new(proxy.address(), 1).with_patience(Duration::from_millis(50));
 
     proxy.swallow_answers();
-    let lost = client.post("/plain/a", "x").await;
+    let waiting = tokio::spawn(async move { client.post("/plain/a", "x").await });
+    proxy.until_held(1, patience()).await.unwrap();
+    let unanswered = impatient.get("/plain/a").await;
 
-    assert!(matches!(lost, Err(SendError::TimedOut)), "{lost:?}");
+    assert!(!waiting.is_finished());
+    assert!(
+        matches!(unanswered, Err(SendError::TimedOut)),
+        "{unanswered:?}"
+    );
     assert_eq!(peer.totals().await.unwrap().effects, 1);
 }

@@ -14,6 +14,7 @@ use semel_postgres::{ClusterDirectory, Programs};
 
 use super::{Options, Server, USER};
 use crate::port::free_address;
+use crate::tally;
 
 /// How long a start may take, recovery after a crash included.
 const START_PATIENCE: Duration = Duration::from_secs(120);
@@ -40,6 +41,7 @@ impl Postmaster {
     /// Fills an empty directory with a new cluster and starts it.
     pub(super) fn create(home: &Path, options: &Options) -> Result<Self> {
         let directory = initialise(home)?;
+        tally::add("server", 1);
         for _ in 1..PORT_TRIES_MAX {
             match Self::start_on_a_free_port(&directory, options) {
                 Err(error) if error.to_string().contains("Address already in use") => {}

@@ -23,6 +23,7 @@ use semel_postgres::{ClusterDirectory, Programs};
 
 use super::postmaster::{self, Postmaster};
 use super::{Options, Server, new_home};
+use crate::tally;
 use crate::watchdog::Watchdog;
 
 /// How long the cluster stays for the next test run.
@@ -129,7 +130,7 @@ fn start(place: &Path) -> Result<Server> {
     fs::write(place.join("home"), home.as_os_str().as_encoded_bytes())?;
     File::create(place.join("used"))?;
     keep_watched(place)?;
-    let postmaster = Postmaster::create(&home, &options)?;
+    let postmaster = tally::beside_this_test(|| Postmaster::create(&home, &options))?;
     let server = postmaster.server().clone();
     fs::write(place.join("port"), server.port.to_string())?;
     Ok(server)
