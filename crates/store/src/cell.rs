@@ -66,6 +66,8 @@ pub struct CellOptions {
     pub write_patience: Duration,
     /// How long a write is submitted again before its caller gets an error.
     pub write_give_up: Duration,
+    /// How many connections serve the engine's work, besides those with a single owner.
+    pub engine_connections: usize,
 }
 
 impl Default for CellOptions {
@@ -74,6 +76,7 @@ impl Default for CellOptions {
             accept_unsafe: false,
             write_patience: Duration::from_secs(10),
             write_give_up: Duration::from_secs(30),
+            engine_connections: ENGINE_CONNECTIONS_MAX,
         }
     }
 }
@@ -175,7 +178,7 @@ impl Cell {
             accept_unsafe: options.accept_unsafe,
         };
         let cell = Self {
-            shared: Arc::new(Shared::new(&connector)),
+            shared: Arc::new(Shared::new(&connector, options.engine_connections)),
             for_people: false,
             connector,
             options,
@@ -289,12 +292,8 @@ impl Cell {
 }
 
 impl Shared {
-    fn new(connector: &Connector) -> Self {
-        Self::with_engine_connections(connector, ENGINE_CONNECTIONS_MAX)
-    }
-
     /// With so many connections for the engine's work at the most.
-    fn with_engine_connections(connector: &Connector, most: usize) -> Self {
+    fn new(connector: &Connector, most: usize) -> Self {
         let pool = |session, size, wait| pool::pool(connector, session, size, wait);
         Self {
             engine: pool(Session::Engine, most, ENGINE_WAIT_MAX),

@@ -56,7 +56,7 @@ impl Cell {
         connector.config.options(options.trim());
         connector.config.application_name("semel rehearse");
         Self {
-            shared: Arc::new(Shared::with_engine_connections(&connector, CONNECTIONS)),
+            shared: Arc::new(Shared::new(&connector, CONNECTIONS)),
             for_people: false,
             connector,
             options: CellOptions {
