@@ -1,11 +1,11 @@
 //! Seeded bugs: deliberate defects of Semel, each of which a named test must detect.
 //!
 //! Every bug is one wrong line in the product, behind a switch. `docs/seeded-bugs.md` lists them,
-//! with the test that each turns red. Without the `faults` feature none can be switched on, and
-//! asking costs nothing; tests are built with the feature, a release never is.
+//! with the test that each turns red. Only a build with debug assertions has the switches; in every
+//! other build asking costs nothing. `.ci/long chaos` greps what is shipped for them.
 
 /// The variable that names the bug of a process.
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 const VARIABLE: &str = "SEMEL_SEEDED_BUG";
 
 macro_rules! seeded_bugs {
@@ -165,14 +165,14 @@ seeded_bugs! {
 
 impl SeededBug {
     /// Whether this process has the bug.
-    #[cfg(not(feature = "faults"))]
+    #[cfg(not(debug_assertions))]
     #[inline]
     pub fn is_seeded(self) -> bool {
         false
     }
 
     /// Whether this process has the bug.
-    #[cfg(feature = "faults")]
+    #[cfg(debug_assertions)]
     pub fn is_seeded(self) -> bool {
         static SEEDED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
         let seeded = SEEDED.get_or_init(|| std::env::var(VARIABLE).ok());
@@ -181,7 +181,7 @@ impl SeededBug {
 
     /// A statement, wrong in one place where the bug is seeded. A text without that place stays
     /// right, and the test that looks for the bug says so.
-    #[cfg(not(feature = "faults"))]
+    #[cfg(not(debug_assertions))]
     #[inline]
     pub fn in_text(self, text: &'static str, _right: &str, _wrong: &str) -> &'static str {
         text
@@ -189,7 +189,7 @@ impl SeededBug {
 
     /// A statement, wrong in one place where the bug is seeded. A text without that place stays
     /// right, and the test that looks for the bug says so.
-    #[cfg(feature = "faults")]
+    #[cfg(debug_assertions)]
     pub fn in_text(self, text: &'static str, right: &str, wrong: &str) -> &'static str {
         static TEXTS: std::sync::Mutex<Vec<(&str, &str)>> = std::sync::Mutex::new(Vec::new());
         if !self.is_seeded() {

@@ -1,17 +1,17 @@
 //! Failpoints: places where the test build can be held, killed, paused or cut off.
 //!
-//! Without the `faults` feature this is nothing. With it, each point reports to the harness that
+//! Without debug assertions this is nothing. With them, each point reports to the harness that
 //! listens at the socket named by `SEMEL_FAULTS` and continues when the harness says so; whatever
 //! the harness does meanwhile (a signal to the process, a cut wire, a killed server) happens
 //! exactly there.
 
 /// Holds here for as long as a harness wants. `subject` tells whose turn it is: a run's key.
-#[cfg(not(feature = "faults"))]
+#[cfg(not(debug_assertions))]
 #[inline]
 pub async fn failpoint(_name: &'static str, _subject: &str) {}
 
 /// Holds here for as long as a harness wants. `subject` tells whose turn it is: a run's key.
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 pub async fn failpoint(name: &'static str, subject: &str) {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 

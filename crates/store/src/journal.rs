@@ -34,7 +34,7 @@ use crate::writer::{Batch, Writer};
 mod columns;
 mod events;
 mod pipeline;
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 mod seeded_bug;
 mod small;
 pub(crate) mod statement;

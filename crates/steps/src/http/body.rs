@@ -102,9 +102,9 @@ pub(super) struct Pieces {
     piece_bytes: u64,
     gate: Arc<dyn SendGate>,
     sending_state: Arc<SendState>,
-    #[cfg(feature = "faults")]
+    #[cfg(debug_assertions)]
     begun: bool,
-    #[cfg(feature = "faults")]
+    #[cfg(debug_assertions)]
     pause: Pause,
 }
 
@@ -122,7 +122,7 @@ pub(super) enum BrokenOff {
 impl Pieces {
     /// The first piece is let go by the request's sending state. `subject` is whose turn it is, for
     /// the tests.
-    #[cfg(not(feature = "faults"))]
+    #[cfg(not(debug_assertions))]
     pub(super) fn new(
         content: Content,
         gate: Arc<dyn SendGate>,
@@ -141,7 +141,7 @@ impl Pieces {
 
     /// In the test build the body leaves in two halves where a harness listens, with a fault point
     /// between them.
-    #[cfg(feature = "faults")]
+    #[cfg(debug_assertions)]
     pub(super) fn new(
         content: Content,
         gate: Arc<dyn SendGate>,
@@ -165,7 +165,7 @@ impl Pieces {
     }
 
     /// Holds between the first piece and the second for as long as a harness wants.
-    #[cfg(feature = "faults")]
+    #[cfg(debug_assertions)]
     fn poll_pause(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if !self.begun {
             return Poll::Ready(());
@@ -182,7 +182,7 @@ impl Pieces {
         Poll::Ready(())
     }
 
-    #[cfg(not(feature = "faults"))]
+    #[cfg(not(debug_assertions))]
     fn poll_pause(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
@@ -209,7 +209,7 @@ impl Pieces {
     }
 }
 
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 enum Pause {
     At(String),
     Held(tokio::task::JoinHandle<()>),
@@ -237,7 +237,7 @@ impl Body for Pieces {
         if !self.sending_state.let_out() {
             return Poll::Ready(Some(Err(BrokenOff::CalledOff)));
         }
-        #[cfg(feature = "faults")]
+        #[cfg(debug_assertions)]
         {
             self.begun = true;
         }

@@ -223,10 +223,10 @@ fn number_parameters(text: &str) -> String {
     numbered
 }
 
-#[cfg(feature = "faults")]
+#[cfg(debug_assertions)]
 use super::seeded_bug::with_seeded_bug;
 
-#[cfg(not(feature = "faults"))]
+#[cfg(not(debug_assertions))]
 fn with_seeded_bug(text: &'static str) -> &'static str {
     text
 }
