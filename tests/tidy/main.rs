@@ -15,6 +15,7 @@ mod seeded;
 mod sources;
 mod tls;
 mod tree;
+mod waiting;
 mod words;
 
 use anyhow::Result;

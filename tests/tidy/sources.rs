@@ -6,7 +6,7 @@ use crate::expect_none;
 use crate::tree::{Text, texts};
 
 /// The most lines of a file.
-const LINES_MAX: usize = 400;
+const LINES_MAX: usize = 800;
 
 /// The files that may be longer, each with its reason.
 const LONG: &[(&str, &str)] = &[];
