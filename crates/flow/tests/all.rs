@@ -2,6 +2,7 @@
 
 mod bounds;
 mod corpus;
+mod effort;
 mod format;
 mod fuzz;
 mod language;

@@ -1,7 +1,7 @@
-//! Files and expressions that no author would write: none may break the reader, take a second or a
-//! great deal of memory.
+//! Files and expressions that no author would write: none may break the reader, or take more work than
+//! the largest that are accepted, or a great deal of memory.
 //!
-//! `SEMEL_FUZZ_SECS` says for how long (2 by itself, 20 in CI), `SEMEL_FUZZ_SEED` where chance
+//! `SEMEL_FUZZ_SECS` says for how long (2 by itself, 20 in CI), `SEMEL_TEST_SEED` where chance
 //! begins. A failure prints its input.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "helpers of tests")]
@@ -14,11 +14,9 @@ use std::time::{Duration, Instant};
 use semel_flow::{CheckContext, Expr, Scope, examine, format};
 use serde_json::json;
 
-/// The bar is a second; a debug build on a busy machine is given more.
-const PATIENCE: Duration =
-    Duration::from_millis(if cfg!(debug_assertions) { 5_000 } else { 1_000 });
-/// What is worth a look.
-const SLOW: Duration = Duration::from_millis(250);
+use crate::effort::{least, within};
+use crate::mistakes::long_flow;
+
 const MEMORY_KIB_MAX: u64 = 512 * 1024;
 
 /// Chance that can be had again: xorshift.
@@ -42,38 +40,32 @@ fn number(name: &str, otherwise: u64) -> u64 {
     said.unwrap_or(otherwise)
 }
 
-/// Feeds inputs to a target until the time is over.
-fn fuzz(name: &str, mut make: impl FnMut(&mut Chance) -> String, target: fn(&str)) {
-    let seed = number("SEMEL_FUZZ_SEED", 0x5eed_cafe).max(1);
+/// Feeds inputs to a target until the time is over. None may take more than so many times what `usual` takes.
+fn fuzz(
+    name: &str,
+    mut make: impl FnMut(&mut Chance) -> String,
+    target: fn(&str),
+    (times, usual): (u32, &str),
+) {
+    let seed = number("SEMEL_TEST_SEED", 0x5eed_cafe).max(1);
+    let most = least(|| target(usual)) * times;
     let end = Instant::now() + Duration::from_secs(number("SEMEL_FUZZ_SECS", 2));
     let mut chance = Chance(seed);
     let mut count = 0_u64;
-    let mut slowest = Duration::ZERO;
-    let mut worst = String::new();
     while Instant::now() < end {
         let input = make(&mut chance);
-        let start = Instant::now();
-        let held = catch_unwind(|| target(&input)).is_ok();
-        let taken = start.elapsed();
-        assert!(held, "{name} broke, seed {seed}, input {count}:\n{input}");
-        assert!(
-            taken < PATIENCE,
-            "{name} took {taken:?}, seed {seed}, input {count}:\n{input}"
-        );
-        if taken > slowest {
-            slowest = taken;
-            worst = input;
+        match within(most, || catch_unwind(|| target(&input)).is_ok()) {
+            Ok(held) => assert!(held, "{name} broke, seed {seed}, input {count}:\n{input}"),
+            Err(taken) => {
+                panic!(
+                    "{name} took {taken:?} and not {most:?}, seed {seed}, input {count}:\n{input}"
+                )
+            }
         }
         count += 1;
     }
     let memory = peak_memory_kib();
-    println!(
-        "{name}: {count} inputs, slowest {slowest:?}, peak {} MiB",
-        memory / 1024
-    );
-    if slowest > SLOW {
-        println!("the slowest:\n{worst}");
-    }
+    println!("{name}: {count} inputs, peak {} MiB", memory / 1024);
     assert!(memory < MEMORY_KIB_MAX, "{name} took {memory} KiB");
 }
 
@@ -332,10 +324,13 @@ fn judge_expression(source: &str) {
 #[test]
 fn no_file_breaks_the_check() {
     let sources = corpus();
-    fuzz("files", |chance| mutated(chance, &sources), judge_file);
+    let make = |chance: &mut Chance| mutated(chance, &sources);
+    fuzz("files", make, judge_file, (20, long_flow(200).as_str()));
 }
 
 #[test]
 fn no_expression_breaks_the_evaluator() {
-    fuzz("expressions", expression, judge_expression);
+    // It is stopped when all that an evaluation may take is used up.
+    let usual = "input.list.map(x, input.list.map(y, x * y)).size()";
+    fuzz("expressions", expression, judge_expression, (20, usual));
 }

@@ -70,7 +70,7 @@ fn compare(text: &str, zone: &str, offsets: &Offsets) -> usize {
 
 #[test]
 fn ten_years_of_patterns_are_as_a_minute_by_minute_oracle_has_them() {
-    let patterns = patterns::draw(0x5e_3e_1b_07, PATTERNS);
+    let patterns = patterns::draw(PATTERNS);
     let told: usize = std::thread::scope(|scope| {
         let patterns = &patterns;
         let threads = ZONES.map(|name| {
@@ -87,7 +87,7 @@ fn ten_years_of_patterns_are_as_a_minute_by_minute_oracle_has_them() {
     });
 
     println!("{told} instants in {} zones", ZONES.len());
-    assert!(told > 5_000_000, "{told}");
+    assert!(told > 1_000_000, "{told}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod conformance;
 mod db;
+mod enough_time;
 mod http;
 mod llm;
 mod notify;

@@ -1,8 +1,12 @@
-//! Patterns by chance.
+//! Patterns by chance. `SEMEL_TEST_SEED` says where it begins.
 
-/// Patterns drawn from a seed, most of them due in the hours in which clocks change.
-pub(crate) fn draw(seed: u64, count: usize) -> Vec<String> {
-    let mut chance = Chance(seed);
+/// Patterns, most of them due in the hours in which clocks change.
+pub(crate) fn draw(count: usize) -> Vec<String> {
+    let said = std::env::var("SEMEL_TEST_SEED").ok();
+    let seed = said.and_then(|text| text.parse::<u64>().ok());
+    // Seeds are small numbers, and chance begins with one of many bits.
+    let seed = seed.unwrap_or(0x5e_3e_1b_07).max(1);
+    let mut chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     (0..count).map(|_| chance.pattern()).collect()
 }
 

@@ -1,7 +1,11 @@
 //! Room, rate and breaker of a destination.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::task::Poll;
 
+use futures_util::future::join_all;
+use futures_util::poll;
 use semel_model::connection::{HttpAuth, HttpTarget, Target};
 use semel_model::{Connection, Doubt, Receipt};
 use serde_json::Value;
@@ -30,7 +34,7 @@ fn limits(
         concurrency,
         per_second,
         open_after,
-        open_for: Span::from_secs(10),
+        open_for: Span::from_secs(600),
     }
 }
 
@@ -48,6 +52,11 @@ fn code(entered: Result<Permit, Fault>) -> String {
         .unwrap_or_else(|fault| fault.code)
 }
 
+/// Whether a call finds no room, and waits for some.
+async fn has_to_wait(entering: impl Future<Output = Result<Permit, Fault>>) -> bool {
+    poll!(pin!(entering)).is_pending()
+}
+
 #[tokio::test]
 async fn the_room_of_a_connection_is_divided_by_the_servers() {
     let all = DestinationLimits::default();
@@ -59,32 +68,20 @@ async fn the_room_of_a_connection_is_divided_by_the_servers() {
 
     all.divide_by(2);
     held.pop();
-    assert_eq!(
-        code(all.enter(&books).await),
-        "destination-busy",
-        "given up"
-    );
+    assert!(has_to_wait(all.enter(&books)).await, "given up");
     held.pop();
-    assert_eq!(
-        code(all.enter(&books).await),
-        "destination-busy",
-        "given up"
-    );
+    assert!(has_to_wait(all.enter(&books)).await, "given up");
     held.pop();
     held.push(all.enter(&books).await.unwrap());
     all.divide_by(9);
     held.clear();
     held.push(all.enter(&books).await.unwrap());
-    assert_eq!(
-        code(all.enter(&books).await),
-        "destination-busy",
-        "one each"
-    );
+    assert!(has_to_wait(all.enter(&books)).await, "one each");
     all.divide_by(1);
     for _ in 0..3 {
         held.push(all.enter(&books).await.unwrap());
     }
-    assert_eq!(code(all.enter(&books).await), "destination-busy");
+    assert!(has_to_wait(all.enter(&books)).await);
 }
 
 #[tokio::test]
@@ -112,16 +109,21 @@ async fn a_full_destination_is_busy_after_a_moment_and_others_are_not() {
         all.enter(&books).await.unwrap(),
     );
 
-    let begun = Instant::now();
-    let fault = all.enter(&books).await.err().unwrap();
+    let others = async {
+        let entered = all.enter(&mail).await.is_ok();
+        let name = Name::Connection("books".to_owned());
+        let lane = all.lane(1, name, 1, &books.connection.limits);
+        (entered, lane.waiting.load(Ordering::Acquire))
+    };
+    let (fault, others) = tokio::join!(all.enter(&books), others);
+    let fault = fault.err().unwrap();
 
     assert_eq!(
         (fault.code.as_str(), fault.retryable),
         ("destination-busy", true)
     );
     assert!(fault.retry_after.is_some());
-    assert!(begun.elapsed() >= ROOM_PATIENCE);
-    assert!(all.enter(&mail).await.is_ok());
+    assert_eq!(others, (true, 1), "they do not wait with it");
 }
 
 #[tokio::test]
@@ -133,7 +135,7 @@ async fn the_same_name_in_another_namespace_is_another_destination() {
 
     let _held = all.enter(&ours).await.unwrap();
 
-    assert_eq!(code(all.enter(&ours).await), "destination-busy");
+    assert!(has_to_wait(all.enter(&ours)).await);
     assert_eq!(code(all.enter(&theirs).await), "");
 }
 
@@ -147,7 +149,7 @@ async fn a_rate_is_kept_and_what_exceeds_it_sleeps() {
         let (all, to) = (all.clone(), to.clone());
         tokio::spawn(async move { all.enter(&to).await.map(|_| ()).map_err(|fault| fault.code) })
     });
-    let asked = futures_util::future::join_all(asked).await;
+    let asked = join_all(asked).await;
 
     let passed = asked
         .iter()
@@ -158,24 +160,22 @@ async fn a_rate_is_kept_and_what_exceeds_it_sleeps() {
         passed as f64 <= 5.0 + 50.0 * waited + 1.0,
         "{passed} in {waited} s"
     );
-    assert!(passed >= 25, "{passed} of about 50");
+    assert!(passed > 5, "{passed}: of those that waited none got in");
 }
 
 #[tokio::test]
 async fn failures_in_a_row_pause_a_destination_and_one_trial_ends_the_pause() {
     let all = DestinationLimits::default();
-    let mut settings = limits(8, None, 3);
-    settings.open_for = Span::from_millis(200);
-    let to = destination("books", 1, settings);
+    let to = destination("books", 1, limits(8, None, 3));
     for outcome in [ill(), ill(), well(), ill(), ill(), ill()] {
         all.enter(&to).await.unwrap().outcome(&outcome);
     }
 
     let fault = all.enter(&to).await.err().unwrap();
     assert_eq!(fault.code, "destination-paused");
-    assert!(fault.retryable && fault.retry_after <= Some(Span::from_millis(200)));
+    assert!(fault.retryable && fault.retry_after <= Some(Span::from_secs(600)));
 
-    tokio::time::sleep(Duration::from_millis(210)).await;
+    let to = paused_before(&all, "mail");
     let trial = all.enter(&to).await.unwrap();
     assert_eq!(
         code(all.enter(&to).await),
@@ -185,10 +185,22 @@ async fn failures_in_a_row_pause_a_destination_and_one_trial_ends_the_pause() {
     trial.outcome(&ill());
     assert_eq!(code(all.enter(&to).await), "destination-paused");
 
-    tokio::time::sleep(Duration::from_millis(210)).await;
+    let to = paused_before(&all, "files");
     drop(all.enter(&to).await.unwrap());
     all.enter(&to).await.unwrap().outcome(&well());
     assert_eq!(code(all.enter(&to).await), "");
+}
+
+/// A destination that failed so often, and whose pause has just ended.
+fn paused_before(all: &DestinationLimits, name: &str) -> Destination {
+    let to = destination(name, 1, limits(8, None, 3));
+    let settings = &to.connection.limits;
+    let lane = all.lane(1, Name::Connection(name.to_owned()), 1, settings);
+    let then = Instant::now() - settings.open_for.to_duration();
+    for _ in 0..3 {
+        lane.breaker().report(Pass::Usual, Health::Ill, then);
+    }
+    to
 }
 
 #[tokio::test]
@@ -217,10 +229,9 @@ async fn a_changed_connection_takes_its_new_settings() {
         all.enter(&new).await.unwrap(),
     );
 
-    assert_eq!(code(all.enter(&new).await), "destination-busy");
-    assert_eq!(
-        code(all.enter(&old).await),
-        "destination-busy",
+    assert!(has_to_wait(all.enter(&new)).await);
+    assert!(
+        has_to_wait(all.enter(&old)).await,
         "the old goes by the new"
     );
 }
@@ -234,7 +245,7 @@ async fn a_host_without_a_connection_gets_a_share_and_others_keep_theirs() {
         held.push(tarpit().await.unwrap());
     }
 
-    assert_eq!(code(tarpit().await), "destination-busy");
+    assert!(has_to_wait(tarpit()).await);
     let other = all.enter_host(1, "books.example:443".to_owned()).await;
     assert_eq!(code(other), "");
     let theirs = all.enter_host(2, "tarpit.example:443".to_owned()).await;
@@ -245,19 +256,22 @@ async fn a_host_without_a_connection_gets_a_share_and_others_keep_theirs() {
 
 #[tokio::test]
 async fn only_so_many_wait_for_room() {
-    let all = Arc::new(DestinationLimits::default());
-    let to = Arc::new(destination("books", 1, limits(1, None, 20)));
+    let all = DestinationLimits::default();
+    let to = destination("books", 1, limits(1, None, 20));
     let _held = all.enter(&to).await.unwrap();
-    let begun = Instant::now();
 
-    let asked = (0..500).map(|_| {
-        let (all, to) = (all.clone(), to.clone());
-        tokio::spawn(async move { (code(all.enter(&to).await), begun.elapsed()) })
-    });
-    let asked = futures_util::future::join_all(asked).await;
+    let (mut refused, mut waiting) = (Vec::new(), Vec::new());
+    for _ in 0..500 {
+        let mut asked = Box::pin(all.enter(&to));
+        match poll!(&mut asked) {
+            Poll::Ready(entered) => refused.push(code(entered)),
+            Poll::Pending => waiting.push(asked),
+        }
+    }
+    let line = waiting.len();
+    refused.extend(join_all(waiting).await.into_iter().map(code));
 
-    let asked: Vec<_> = asked.into_iter().map(Result::unwrap).collect();
-    assert!(asked.iter().all(|(code, _)| code == "destination-busy"));
-    let waited = asked.iter().filter(|(_, after)| *after >= ROOM_PATIENCE);
-    assert_eq!(waited.count(), WAITING_MIN, "the others come back later");
+    assert_eq!(line, WAITING_MIN, "the others come back later");
+    assert!(refused.iter().all(|code| code == "destination-busy"));
+    assert_eq!(refused.len(), 500);
 }

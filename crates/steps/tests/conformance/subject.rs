@@ -33,6 +33,12 @@ pub(crate) trait Subject: Sized {
     /// with it.
     fn hold_answer(&self, proxy: &Proxy);
 
+    /// Lets the answer go.
+    fn let_answer_go(&self, proxy: &Proxy) -> Result<()> {
+        proxy.resume();
+        Ok(())
+    }
+
     /// How often the server did what it was asked.
     async fn effects(&self) -> Result<usize>;
 }
@@ -62,7 +68,7 @@ pub(crate) enum Wanted {
     Done,
     /// It does not act and says so.
     Refused,
-    /// It acts at once. Its answer comes seconds later, or waits at the proxy.
+    /// It acts at once. Its answer comes seconds later, or waits until it is let go.
     Slow,
 }
 

@@ -46,12 +46,16 @@ async fn another_key_is_another_effect() -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn twenty_at_once_under_one_key_are_one_effect() -> Result<()> {
     let world = World::new().await?;
-    let slow = request(
-        "INSERT INTO orders (id) SELECT 1 FROM pg_sleep(0.2) RETURNING id",
-        &[],
-    );
+    let request = request("INSERT INTO orders (id) VALUES (1) RETURNING id", &[]);
+    let holding = world.hold_orders().await?;
 
-    let outcomes = join_all((0..20).map(|_| world.perform(&slow, key("a")))).await;
+    let outcomes = join_all((0..20).map(|_| world.perform(&request, key("a"))));
+    // One that performs, and one that waits for it.
+    let letting_go = async {
+        world.until_waiting(2).await.unwrap();
+        holding.batch_execute("COMMIT").await.unwrap();
+    };
+    let (outcomes, ()) = tokio::join!(outcomes, letting_go);
 
     let responses: Vec<_> = outcomes.into_iter().map(done).collect();
     let repeated = responses
@@ -208,13 +212,14 @@ async fn a_connection_test_reports_the_version_and_a_missing_table() -> Result<(
 #[tokio::test]
 async fn nothing_is_sent_and_nothing_committed_once_the_lease_is_lost() -> Result<()> {
     let world = World::new().await?;
-    let slow = request("INSERT INTO orders (id) SELECT 1 FROM pg_sleep(0.5)", &[]);
+    let (request, holding) = (order(1), world.hold_orders().await?);
 
     let closing = async {
-        tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+        world.until_waiting(1).await.unwrap();
         world.gate.close();
+        holding.batch_execute("COMMIT").await.unwrap();
     };
-    let (under_way, ()) = tokio::join!(world.perform(&slow, key("a")), closing);
+    let (under_way, ()) = tokio::join!(world.perform(&request, key("a")), closing);
     let before = world.perform(&order(2), key("b")).await;
 
     for outcome in [under_way, before] {

@@ -1,13 +1,13 @@
 //! Wires that break before, at and after the commit.
 
-use std::time::Duration;
-
 use anyhow::Result;
-use semel_model::Span;
+use semel_model::request::DbRequest;
+use semel_model::{Outcome, Span};
 use semel_testkit::{Cut, Proxy, patience};
 use serde_json::json;
 
 use crate::db::world::{World, done, failed, in_doubt, key, order, request};
+use crate::enough_time::{is_in_doubt, with_enough_time};
 
 #[tokio::test]
 async fn a_server_that_refuses_the_connection_was_sent_nothing() -> Result<()> {
@@ -47,14 +47,15 @@ async fn a_wire_that_breaks_before_the_commit_leaves_nothing() -> Result<()> {
     let world = World::new().await?;
     let proxy = Proxy::start(world.database.server().address()).await?;
     let to = world.destination_at(proxy.address());
-    let slow = request("INSERT INTO orders (id) SELECT 1 FROM pg_sleep(0.4)", &[]);
+    let (request, holding) = (order(1), world.hold_orders().await?);
 
     let cutting = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        world.until_waiting(1).await.unwrap();
         proxy.cut(Cut::Reset);
     };
-    let (outcome, ()) = tokio::join!(world.caller.run(&slow, &to, key("a")), cutting);
-    let again = done(world.caller.run(&slow, &to, key("a")).await);
+    let (outcome, ()) = tokio::join!(world.caller.run(&request, &to, key("a")), cutting);
+    holding.batch_execute("COMMIT").await?;
+    let again = done(world.caller.run(&request, &to, key("a")).await);
 
     let fault = failed(outcome);
     assert_eq!(
@@ -97,11 +98,17 @@ async fn a_commit_that_is_not_answered_in_time_is_a_doubt() -> Result<()> {
     let world = World::new().await?;
     let proxy = Proxy::start(world.database.server().address()).await?;
     proxy.hold_commits();
-    let mut request = order(1);
-    request.timeout = Span::from_secs(2);
 
     let to = world.destination_at(proxy.address());
-    let outcome = world.caller.run(&request, &to, key("a")).await;
+    let attempt = async |timeout: Span| -> Result<Outcome> {
+        let request = DbRequest {
+            timeout,
+            ..order(1)
+        };
+        Ok(world.caller.run(&request, &to, key("a")).await)
+    };
+    let outcome = with_enough_time(attempt, is_in_doubt).await?;
+    proxy.until_held(1, patience()).await?;
 
     assert_eq!(in_doubt(outcome).code, "no-answer");
     assert_eq!(world.orders().await?, 1);
@@ -111,7 +118,7 @@ async fn a_commit_that_is_not_answered_in_time_is_a_doubt() -> Result<()> {
 #[tokio::test]
 async fn a_commit_that_never_arrived_is_performed_by_the_repeat() -> Result<()> {
     let world = World::new().await?;
-    let slow = request("INSERT INTO orders (id) SELECT 1 FROM pg_sleep(0.3)", &[]);
+    let request = request("INSERT INTO orders (id) VALUES (1)", &[]);
     let proxy = Proxy::start(world.database.server().address()).await?;
     let to = world.destination_at(proxy.address());
 
@@ -120,27 +127,25 @@ async fn a_commit_that_never_arrived_is_performed_by_the_repeat() -> Result<()> 
     let mut doubts = 0;
     for budget in (0..200).step_by(20) {
         let name = format!("budget {budget}");
-        let cutting = async {
-            tokio::time::sleep(Duration::from_millis(150)).await;
-            proxy.cut_requests_after(budget, Cut::Reset);
-        };
-        let (outcome, ()) = tokio::join!(world.caller.run(&slow, &to, key(&name)), cutting);
-        proxy.resume();
         let before = world.orders().await?;
-        let again = done(world.caller.run(&slow, &to, key(&name)).await);
+        let holding = world.hold_orders().await?;
+        let cutting = async {
+            world.until_waiting(1).await.unwrap();
+            proxy.cut_requests_after(budget, Cut::Reset);
+            holding.batch_execute("COMMIT").await.unwrap();
+        };
+        let (outcome, ()) = tokio::join!(world.caller.run(&request, &to, key(&name)), cutting);
+        proxy.resume();
+        let again = done(world.caller.run(&request, &to, key(&name)).await);
         let happened = again["repeated"] == json!(true);
         match outcome {
-            semel_model::Outcome::Done(_) => assert!(happened, "{name}"),
-            semel_model::Outcome::Failed(_) => {
+            Outcome::Done(_) => assert!(happened, "{name}"),
+            Outcome::Failed(_) => {
                 assert!(!happened, "{name}: known not to have happened")
             }
-            semel_model::Outcome::InDoubt(_) => doubts += 1,
+            Outcome::InDoubt(_) => doubts += 1,
         }
-        assert_eq!(
-            world.orders().await?,
-            before + i64::from(!happened),
-            "{name}"
-        );
+        assert_eq!(world.orders().await?, before + 1, "{name}");
     }
 
     assert_eq!(world.orders().await?, 10, "each effect happened once");
@@ -151,16 +156,16 @@ async fn a_commit_that_never_arrived_is_performed_by_the_repeat() -> Result<()> 
 #[tokio::test]
 async fn a_backend_that_is_ended_meanwhile_leaves_nothing() -> Result<()> {
     let world = World::new().await?;
-    let slow = request("INSERT INTO orders (id) SELECT 1 FROM pg_sleep(5)", &[]);
+    let (request, _holding) = (order(1), world.hold_orders().await?);
 
     let ending = async {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        world.until_waiting(1).await.unwrap();
         let admin = world.database.connect().await.unwrap();
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                    WHERE application_name = 'semel' AND datname = current_database()";
         admin.execute(end, &[]).await.unwrap();
     };
-    let (outcome, ()) = tokio::join!(world.perform(&slow, key("a")), ending);
+    let (outcome, ()) = tokio::join!(world.perform(&request, key("a")), ending);
 
     let fault = failed(outcome);
     assert_eq!((fault.code.as_str(), fault.retryable), ("sql-57P01", true));
@@ -171,14 +176,14 @@ async fn a_backend_that_is_ended_meanwhile_leaves_nothing() -> Result<()> {
 #[tokio::test]
 async fn an_abandoned_attempt_leaves_no_open_transaction() -> Result<()> {
     let world = World::new().await?;
-    let slow = request("INSERT INTO orders (id) SELECT 1 FROM pg_sleep(1)", &[]);
+    let (request, holding) = (order(1), world.hold_orders().await?);
     let destination = world.destination();
 
-    let given_up = tokio::time::timeout(
-        Duration::from_millis(200),
-        world.caller.run(&slow, &destination, key("a")),
-    );
-    assert!(given_up.await.is_err());
+    tokio::select! {
+        ended = world.caller.run(&request, &destination, key("a")) => panic!("{ended:?}"),
+        waiting = world.until_waiting(1) => waiting?,
+    }
+    holding.batch_execute("COMMIT").await?;
     let next = done(world.perform(&order(2), key("b")).await);
 
     assert_eq!(next["repeated"], json!(false));

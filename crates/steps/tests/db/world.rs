@@ -10,11 +10,11 @@ use semel_model::connection::{PostgresTarget, Target, Tls};
 use semel_model::request::DbRequest;
 use semel_model::{Connection, Doubt, EffectId, Fault, Outcome, RunId, Span};
 use semel_steps::{DbExecutor, Destination, Egress, Reach, SendGate};
-use semel_testkit::Database;
+use semel_testkit::{Connection as Session, Database, until};
 use serde_json::Value;
 
 /// How long a request of these tests may take, where nothing else is said.
-const TIMEOUT: Span = Span::from_const_secs(20);
+const TIMEOUT: Span = Span::from_const_secs(100);
 
 /// A lease that a test can end.
 pub(crate) struct Gate(AtomicBool);
@@ -84,6 +84,43 @@ impl World {
 
     pub(crate) async fn perform(&self, request: &DbRequest, key: EffectId) -> Outcome {
         self.caller.run(request, &self.destination(), key).await
+    }
+
+    /// A session that holds the orders until it commits: whoever adds one waits.
+    pub(crate) async fn hold_orders(&self) -> Result<Session> {
+        let admin = self.database.connect().await?;
+        admin
+            .batch_execute("BEGIN; LOCK TABLE orders IN SHARE MODE")
+            .await?;
+        Ok(admin)
+    }
+
+    /// Waits until so many statements wait for a lock.
+    pub(crate) async fn until_waiting(&self, statements: i64) -> Result<()> {
+        let waiting = "AND wait_event_type = 'Lock'";
+        let look = async || self.count_sessions(waiting).await;
+        until("statements that wait for a lock", look, |count| {
+            *count >= statements
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Waits until no statement of the executor runs.
+    pub(crate) async fn until_idle(&self) -> Result<()> {
+        let look = async || self.count_sessions("AND state <> 'idle'").await;
+        until("the end of every statement", look, |count| *count == 0).await?;
+        Ok(())
+    }
+
+    /// How many of the executor's sessions are like this.
+    async fn count_sessions(&self, like: &str) -> Result<i64> {
+        let admin = self.database.connect().await?;
+        let count = format!(
+            "SELECT count(*) FROM pg_stat_activity
+              WHERE application_name = 'semel' AND datname = current_database() {like}"
+        );
+        Ok(admin.query_one(&count, &[]).await?.get(0))
     }
 
     /// How many rows the table of orders has, as the server counts them.

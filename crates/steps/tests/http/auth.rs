@@ -6,6 +6,7 @@ use hyper::header::HeaderName;
 use semel_model::connection::{HttpAuth, LlmShape, LlmTarget, Target};
 use semel_model::{Connection, Outcome, SecretText};
 use semel_steps::{Destination, Egress, HttpExecutor, Pooling, Reach};
+use semel_testkit::let_pass;
 use serde_json::Value;
 
 use super::papers::Papers;
@@ -205,10 +206,11 @@ async fn a_token_that_was_taken_back_is_fetched_anew_by_the_next_attempt() {
 async fn a_token_is_fetched_anew_before_it_expires() {
     let stage = Stage::start().await.unwrap();
     let caller = caller(&Reach::open());
-    let to = stage.destination(oauth2(&stage, "?life=2"), &[CLIENT]);
+    let to = stage.destination(oauth2(&stage, "?life=1"), &[CLIENT]);
 
     done(ask(&caller, &to, &stage.url("/guarded")).await);
-    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let because = "the life of a token passes on the clock of the process";
+    let_pass(Duration::from_millis(550), because).await;
     let later = done(ask(&caller, &to, &stage.url("/guarded")).await);
 
     assert_eq!(later.response["json"]["token"], "Bearer token-2-books");

@@ -1,9 +1,8 @@
 //! Certificates for servers and for Semel.
 
 use std::path::Path;
-use std::time::Duration;
 
-use semel_testkit::Program;
+use semel_testkit::{Program, patience};
 use tempfile::TempDir;
 
 /// Certificates made by the `openssl` command.
@@ -75,7 +74,7 @@ impl Papers {
         let program = Program::at("openssl")
             .args(arguments)
             .current_dir(self.folder.path());
-        let finished = program.run(Duration::from_secs(30)).await.unwrap();
+        let finished = program.run(patience()).await.unwrap();
         assert!(finished.status.success(), "{:?}", finished.stderr);
     }
 

@@ -16,6 +16,7 @@ use super::papers::Papers;
 use super::stage::{
     Stage, caller, destination, done, failed, get, key, request, route, target, trusting,
 };
+use crate::enough_time::{is_in_doubt, with_enough_time};
 
 async fn echo(request: &semel_model::request::HttpRequest) -> Value {
     let caller = caller(&Reach::open());
@@ -317,20 +318,27 @@ async fn running_out_of_time_before_the_first_byte_is_a_failure_and_after_it_a_d
     assert!(queued.len() < 5000, "the queue is full");
     let stage = Stage::start().await.unwrap();
     let caller = caller(&Reach::open());
-    let send = async |url: &str, body: Option<&str>, pooling| {
+    let send = async |url: &str, body: Option<&str>, pooling, timeout: Span| {
         let mut post = request("POST", url);
         post.body = body.map(str::to_owned);
-        post.timeout = Span::from_millis(300);
+        post.timeout = timeout;
         caller
             .send_request(&post, route(None), Some(key()), pooling)
             .await
     };
 
-    let unreachable = format!("http://{address}/");
-    let with_body = send(&unreachable, Some("pay"), Pooling::Shared).await;
-    let without = send(&unreachable, None, Pooling::Fresh).await;
-    let unanswered = send(&stage.url("/hang"), Some("pay"), Pooling::Fresh).await;
-    let bare = send(&stage.url("/hang"), None, Pooling::Fresh).await;
+    let (unreachable, hang) = (format!("http://{address}/"), stage.url("/hang"));
+    let short = Span::from_millis(300);
+    let with_body = send(&unreachable, Some("pay"), Pooling::Shared, short).await;
+    let without = send(&unreachable, None, Pooling::Fresh, short).await;
+    let hanging = async |body: Option<&str>| {
+        let attempt = async |timeout: Span| -> anyhow::Result<Outcome> {
+            Ok(send(&hang, body, Pooling::Fresh, timeout).await)
+        };
+        with_enough_time(attempt, is_in_doubt).await.unwrap()
+    };
+    let unanswered = hanging(Some("pay")).await;
+    let bare = hanging(None).await;
 
     for outcome in [with_body, without] {
         let fault = failed(outcome);

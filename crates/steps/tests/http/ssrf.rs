@@ -108,9 +108,14 @@ async fn send_all(entries: &[Entry], egress: Egress, start: &Stage) -> Vec<(Entr
                 _ => (entry.url.clone(), None),
             };
             let mut request = get(&url);
-            request.timeout = Span::from_millis(700);
             let mut outcome = None;
-            for _ in 0..entry.answers.len() {
+            for left in (0..entry.answers.len()).rev() {
+                // Nothing answers at the public address that a rebound name has first.
+                if left > 0 {
+                    request.timeout = Span::from_millis(700);
+                } else {
+                    request.timeout = Span::from_secs(100);
+                }
                 let sending = caller.send_request(&request, route(to), None, Pooling::Fresh);
                 outcome = Some(sending.await);
             }

@@ -143,7 +143,7 @@ pub(crate) fn request(method: &str, url: &str) -> HttpRequest {
         parts: Vec::new(),
         file: None,
         pages: None,
-        timeout: Span::from_secs(60),
+        timeout: Span::from_secs(100),
     }
 }
 

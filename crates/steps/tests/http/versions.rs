@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::papers::Papers;
 use super::stage::{Stage, caller, destination, done, key, request, route, script, trusting};
+use crate::enough_time::{is_in_doubt, with_enough_time};
 
 /// Where the server is, for a test in a process of its own.
 const SERVER: &str = "SEMEL_TEST_SERVER";
@@ -46,8 +47,8 @@ async fn requests_share_a_connection_of_the_second_version() {
     let caller = caller(&Reach::open());
     let url = server.https_url("/charges");
 
-    let first = done(post(&caller, &to, &url, 30).await).response["json"].clone();
-    let rest = join_all((0..50).map(|_| post(&caller, &to, &url, 30))).await;
+    let first = done(post(&caller, &to, &url, 100).await).response["json"].clone();
+    let rest = join_all((0..50).map(|_| post(&caller, &to, &url, 100))).await;
 
     assert_eq!(first["headers"][":path"], "/charges");
     assert_eq!(first["headers"]["idempotency-key"], key().to_string());
@@ -65,12 +66,16 @@ async fn a_stream_without_an_answer_is_in_doubt_and_those_beside_it_are_done() {
     let caller = caller(&Reach::open());
     let (hang, charges) = (server.https_url("/hang"), server.https_url("/charges"));
 
-    done(post(&caller, &to, &charges, 10).await);
-    let beside = join_all((0..10).map(|_| post(&caller, &to, &charges, 10)));
-    let (silent, beside) = tokio::join!(post(&caller, &to, &hang, 10), beside);
-    done(post(&caller, &to, &charges, 10).await);
+    done(post(&caller, &to, &charges, 100).await);
+    let beside = join_all((0..10).map(|_| post(&caller, &to, &charges, 100)));
+    let attempt = async |limit: Span| -> anyhow::Result<Outcome> {
+        Ok(post(&caller, &to, &hang, limit.as_millis() / 1_000).await)
+    };
+    let silent = with_enough_time(attempt, is_in_doubt);
+    let (silent, beside) = tokio::join!(silent, beside);
+    done(post(&caller, &to, &charges, 100).await);
 
-    let Outcome::InDoubt(doubt) = silent else {
+    let Ok(Outcome::InDoubt(doubt)) = silent else {
         panic!("{silent:?}");
     };
     assert_eq!(doubt.code, "no-answer");
@@ -128,11 +133,11 @@ async fn two_namespaces() {
         ..route(None)
     });
 
-    done(post_by(&caller, first, &charges, 10).await);
+    done(post_by(&caller, first, &charges, 100).await);
     let answered = tokio::select! {
         biased;
-        silent = post_by(&caller, first, &hang, 10) => panic!("{silent:?}"),
-        answered = post_by(&caller, second, &charges, 10) => done(answered),
+        silent = post_by(&caller, first, &hang, 100) => panic!("{silent:?}"),
+        answered = post_by(&caller, second, &charges, 100) => done(answered),
     };
 
     assert_eq!(answered.response["json"]["sessions"], 2);

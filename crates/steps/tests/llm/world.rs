@@ -80,7 +80,7 @@ pub(crate) fn asking(told: Value) -> LlmRequest {
         schema: None,
         max_tokens: None,
         cache: CacheScope::Run,
-        timeout: Span::from_secs(20),
+        timeout: Span::from_secs(100),
     }
 }
 

@@ -1,14 +1,13 @@
 //! Mail: what the server accepted, what it refused, and what stays unknown.
 
-use std::time::Duration;
-
 use anyhow::Result;
-use semel_model::Span;
 use semel_model::connection::Tls;
+use semel_model::{Outcome, Span};
 use semel_steps::Egress;
 use semel_testkit::smtp::recipient;
-use semel_testkit::{Cut, Proxy, Smtp, patience};
+use semel_testkit::{Cut, Proxy, Smtp, until};
 
+use crate::enough_time::{is_in_doubt, with_enough_time};
 use crate::notify::world::{
     SECRET, done, failed, in_doubt, key, mail_to, message, message_id, notifier, notifier_within,
     smtp,
@@ -124,12 +123,12 @@ async fn without_a_connection_nothing_is_sent() -> Result<()> {
     let (notifier, _gate) = notifier()?;
     let to = mail_to(smtp(proxy.address()));
     let mut mail = message(&["ada@books.example"]);
-    mail.timeout = Span::from_millis(500);
 
     proxy.refuse();
     let refused = failed(notifier.send(&mail, &to, key("a")).await);
     proxy.resume();
     proxy.hold_answers();
+    mail.timeout = Span::from_millis(500);
     let silent = failed(notifier.send(&mail, &to, key("b")).await);
 
     assert_eq!(
@@ -147,9 +146,13 @@ async fn data_that_is_not_answered_in_time_is_a_doubt() -> Result<()> {
     let (notifier, _gate) = notifier()?;
     let to = mail_to(smtp(server.address()));
     let mut mail = message(&[recipient::SLOW]);
-    mail.timeout = Span::from_secs(1);
 
-    let doubt = in_doubt(notifier.send(&mail, &to, key("a")).await);
+    let attempt = async |timeout: Span| -> Result<Outcome> {
+        mail.timeout = timeout;
+        Ok(notifier.send(&mail, &to, key("a")).await)
+    };
+    let doubt = in_doubt(with_enough_time(attempt, is_in_doubt).await?);
+    until_taken(&server, "a").await?;
 
     assert_eq!(doubt.code, "no-answer");
     assert_eq!(
@@ -168,14 +171,7 @@ async fn an_answer_that_is_lost_is_a_doubt() -> Result<()> {
     let to = mail_to(smtp(proxy.address()));
 
     let cutting = async {
-        let deadline = tokio::time::Instant::now() + patience();
-        while server.count(&message_id("a")).unwrap_or_default() == 0 {
-            assert!(
-                tokio::time::Instant::now() < deadline,
-                "the mail did not arrive"
-            );
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until_taken(&server, "a").await.unwrap();
         proxy.cut(Cut::Reset);
     };
     let mail = message(&[recipient::SLOW]);
@@ -203,12 +199,12 @@ async fn a_wire_that_breaks_anywhere_is_never_a_false_failure() -> Result<()> {
         proxy.resume();
         let taken = server.count(&message_id(&name))?;
         match outcome {
-            semel_model::Outcome::Done(_) => assert_eq!(taken, 1, "{name}"),
-            semel_model::Outcome::Failed(_) => {
+            Outcome::Done(_) => assert_eq!(taken, 1, "{name}"),
+            Outcome::Failed(_) => {
                 failures += 1;
                 assert_eq!(taken, 0, "{name}");
             }
-            semel_model::Outcome::InDoubt(_) => doubts += 1,
+            Outcome::InDoubt(_) => doubts += 1,
         }
     }
 
@@ -228,7 +224,7 @@ async fn a_server_without_tls_is_not_spoken_to_in_the_clear() -> Result<()> {
         let mut target = smtp(server.address());
         target.tls = tls;
         let mut mail = message(&["ada@books.example"]);
-        mail.timeout = Span::from_secs(2);
+        mail.timeout = Span::from_millis(500);
         failed(notifier.send(&mail, &mail_to(target), key("a")).await);
     }
     assert_eq!(server.mails()?.len(), 0);
@@ -288,5 +284,12 @@ async fn nothing_is_sent_without_a_lease_or_beyond_reach() -> Result<()> {
         ("address-refused", false)
     );
     assert_eq!(server.mails()?.len(), 0);
+    Ok(())
+}
+
+/// Waits until a server has taken the mail of a key. A mail that is being written cannot be read yet.
+async fn until_taken(server: &Smtp, name: &str) -> Result<()> {
+    let look = async || -> Result<usize> { Ok(server.count(&message_id(name)).unwrap_or(0)) };
+    until("a mail to be taken", look, |count| *count > 0).await?;
     Ok(())
 }

@@ -92,7 +92,7 @@ pub(crate) fn message(to: &[&str]) -> Message {
         subject: Some("Invoice 7".to_owned()),
         text: "Thank you.".to_owned(),
         html: None,
-        timeout: Span::from_const_secs(20),
+        timeout: Span::from_const_secs(100),
     }
 }
 

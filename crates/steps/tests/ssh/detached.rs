@@ -3,11 +3,11 @@
 use anyhow::Result;
 use futures_util::future::join_all;
 use semel_model::request::Detach;
-use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{Peer, until};
 use serde_json::{Value, json};
 
-use crate::ssh::world::{World, done, key, until};
+use crate::ssh::world::{World, done, key, until_there};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_started_once_and_calls_once_it_ended() -> Result<()> {
@@ -15,19 +15,16 @@ async fn it_is_started_once_and_calls_once_it_ended() -> Result<()> {
     let peer = Peer::start().await?;
     // The first call is refused: it is made again.
     peer.next("/plain/end", Behaviour::RefuseWith(503)).await?;
-    let mut command = world.append("cat; echo bad >&2; sleep 1; exit 7");
+    let mut command = world.append_and_wait("cat; echo bad >&2; exit 7");
     command.stdin = Some("read me".to_owned());
     command.detach = Some(Detach {
         callback: peer.url("/plain/end"),
     });
 
     let started = join_all((0..20).map(|_| world.perform(&command, key("a")))).await;
-    let called = async {
-        while peer.count("/plain/end").await.unwrap().effects == 0 {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(crate::ssh::world::PATIENCE, called).await?;
+    world.open_gate()?;
+    let calls = async || -> Result<u64> { Ok(peer.count("/plain/end").await?.effects) };
+    until("the call at the end", calls, |calls| *calls > 0).await?;
 
     let started: Vec<Value> = started
         .into_iter()
@@ -53,24 +50,17 @@ async fn it_is_started_once_and_calls_once_it_ended() -> Result<()> {
 async fn no_connection_is_held_while_it_runs() -> Result<()> {
     let world = World::new().await?;
     let peer = Peer::start().await?;
-    let mut command = world.append("sleep 2");
+    let mut command = world.append_and_wait("");
     command.detach = Some(Detach {
         callback: peer.url("/plain/end"),
     });
 
-    let began = tokio::time::Instant::now();
     done(world.perform(&command, key("a")).await?);
 
-    let exit = world
-        .server
-        .state()
-        .join(format!("semel/{}/exit", key("a")));
-    assert!(
-        !exit.exists(),
-        "it is still running after {:?}",
-        began.elapsed()
-    );
-    assert!(until(|| exit.exists()).await);
+    let exit = world.exit_of(key("a"));
+    assert!(!exit.exists(), "it is still running");
+    world.open_gate()?;
+    until_there(&exit).await?;
     assert_eq!(world.effects(), 1);
     Ok(())
 }

@@ -2,12 +2,13 @@
 
 use anyhow::{Context, Result};
 use futures_util::future::join_all;
-use semel_model::Span;
 use semel_model::request::SshRequest;
+use semel_model::{Outcome, Span};
 use semel_testkit::{Cut, Proxy};
 use serde_json::json;
 
-use crate::ssh::world::{World, done, failed, in_doubt, key, marked, until};
+use crate::enough_time::{is_in_doubt, with_enough_time};
+use crate::ssh::world::{World, done, failed, in_doubt, key, marked, until_there};
 
 #[tokio::test]
 async fn a_repeat_gets_the_first_answer_and_runs_nothing() -> Result<()> {
@@ -69,26 +70,22 @@ async fn twenty_at_once_under_one_key_are_one_effect() -> Result<()> {
 #[tokio::test]
 async fn a_probe_tells_absent_running_and_done_apart() -> Result<()> {
     let world = World::new().await?;
-    let gate = world.server.file("gate");
-    let waiting = format!(
-        "until [ -e {} ]; do sleep 0.1; done; echo out",
-        gate.display()
-    );
-    let patient = marked(world.append(&waiting));
-    let hasty = SshRequest {
-        timeout: Span::from_secs(10),
-        ..patient.clone()
-    };
+    let patient = marked(world.append_and_wait("echo out"));
 
     let before = failed(world.probe(&patient, key("a")).await?);
-    let outcome = in_doubt(world.perform(&hasty, key("a")).await?);
+    let attempt = async |timeout: Span| -> Result<Outcome> {
+        let hasty = SshRequest {
+            timeout,
+            ..patient.clone()
+        };
+        world.perform(&hasty, key("a")).await
+    };
+    let outcome = in_doubt(with_enough_time(attempt, is_in_doubt).await?);
+    world.until_effects(1).await?;
     let meanwhile = failed(world.probe(&patient, key("a")).await?);
-    std::fs::write(gate, "")?;
-    let exit = world
-        .server
-        .state()
-        .join(format!("semel/{}/exit", key("a")));
-    assert!(until(|| exit.exists()).await, "it continues without us");
+    world.open_gate()?;
+    // It continues without us.
+    until_there(&world.exit_of(key("a"))).await?;
     let after = done(world.probe(&patient, key("a")).await?);
 
     assert_eq!(
@@ -110,13 +107,14 @@ async fn a_lost_answer_is_a_doubt_that_the_marker_settles() -> Result<()> {
     let world = World::new().await?;
     let proxy = Proxy::start(world.server.address()).await?;
     let to = world.destination_at(proxy.address())?;
-    let command = marked(world.append("sleep 1; echo out"));
+    let command = marked(world.append_and_wait("echo out"));
 
     let cutting = async {
         world.until_effects(1).await.unwrap();
         proxy.cut(Cut::Reset);
     };
     let (outcome, ()) = tokio::join!(world.caller.run(&command, &to, key("a")), cutting);
+    world.open_gate()?;
     let again = done(world.perform(&command, key("a")).await?);
 
     assert_eq!(in_doubt(outcome).code, "no-answer");
@@ -131,7 +129,7 @@ async fn a_lost_answer_is_a_doubt_that_the_marker_settles() -> Result<()> {
 #[tokio::test]
 async fn a_command_killed_on_its_way_is_in_doubt_and_stays_so() -> Result<()> {
     let world = World::new().await?;
-    let command = marked(world.append("sleep 30"));
+    let command = marked(world.append_and_wait(""));
 
     let killing = async {
         world.until_effects(1).await.unwrap();
@@ -172,10 +170,7 @@ async fn a_request_that_arrives_in_half_runs_nothing() -> Result<()> {
     let absent = failed(world.probe(&command, key("a")).await?);
     let later = done(world.perform(&command, key("a")).await?);
 
-    assert!(
-        !matches!(outcome, semel_model::Outcome::Done(_)),
-        "{outcome:?}"
-    );
+    assert!(!matches!(outcome, Outcome::Done(_)), "{outcome:?}");
     assert_eq!(absent.code, "marker-absent");
     assert_eq!(later["repeated"], json!(false));
     assert_eq!(world.effects(), 1);

@@ -1,12 +1,11 @@
 //! A command without a marker: what it says, and what its silence means.
 
-use std::time::Duration;
-
 use anyhow::Result;
-use semel_model::Span;
+use semel_model::{Outcome, Span};
 use semel_testkit::{Cut, Proxy};
 use serde_json::json;
 
+use crate::enough_time::{is_in_doubt, with_enough_time};
 use crate::ssh::world::{World, done, failed, in_doubt, key, request};
 
 /// Words that a shell would read something into.
@@ -138,11 +137,14 @@ async fn output_has_a_limit() -> Result<()> {
 #[tokio::test]
 async fn a_command_that_does_not_end_in_time_is_in_doubt() -> Result<()> {
     let world = World::new().await?;
-    let mut slow = world.append("sleep 30");
-    // Long enough for a busy machine to begin the command.
-    slow.timeout = Span::from_secs(8);
+    let mut slow = world.append_and_wait("");
 
-    let doubt = in_doubt(world.perform(&slow, key("a")).await?);
+    let attempt = async |timeout: Span| -> Result<Outcome> {
+        slow.timeout = timeout;
+        world.perform(&slow, key("a")).await
+    };
+    let doubt = in_doubt(with_enough_time(attempt, is_in_doubt).await?);
+    world.until_effects(1).await?;
 
     assert_eq!(doubt.code, "no-answer");
     assert_eq!(world.effects(), 1);
@@ -159,7 +161,7 @@ async fn a_wire_that_breaks_while_the_command_runs_leaves_a_doubt() -> Result<()
         world.until_effects(1).await.unwrap();
         proxy.cut(Cut::Reset);
     };
-    let slow = world.append("sleep 2");
+    let slow = world.append_and_wait("");
     let (outcome, ()) = tokio::join!(world.caller.run(&slow, &to, key("a")), cutting);
 
     assert_eq!(in_doubt(outcome).code, "no-answer");
@@ -180,13 +182,14 @@ async fn a_server_that_does_not_let_us_in_is_sent_nothing() -> Result<()> {
     let mut hasty = world.append("");
     hasty.timeout = Span::from_millis(500);
     let silent = failed(world.caller.run(&hasty, &to, key("b")).await);
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    proxy.resume();
+    done(world.caller.run(&world.append(""), &to, key("c")).await);
 
     assert_eq!(
         (refused.code.as_str(), refused.retryable),
         ("no-connection", true)
     );
     assert_eq!((silent.code.as_str(), silent.retryable), ("timeout", true));
-    assert_eq!(world.effects(), 0);
+    assert_eq!(world.effects(), 1, "the last alone");
     Ok(())
 }

@@ -2,23 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use semel_model::connection::{SshTarget, Target};
 use semel_model::request::SshRequest;
 use semel_model::{Connection, Doubt, EffectId, Fault, Outcome, RunId, SecretText, Span};
 use semel_steps::{Destination, Egress, Reach, SendGate, SshExecutor};
-use semel_testkit::Sshd;
+use semel_testkit::{Sshd, until};
 use serde_json::Value;
 
 /// How long a request of these tests may take, where nothing else is said.
-const TIMEOUT: Span = Span::from_const_secs(30);
-
-/// How long a test waits for what must come.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(100);
+const TIMEOUT: Span = Span::from_const_secs(100);
 
 /// A lease that a test can end: so many more looks find it held.
 pub(crate) struct Gate(AtomicUsize);
@@ -112,6 +109,30 @@ impl World {
         request(&["sh", "-c", &script])
     }
 
+    /// A command of `append` that does something more once the test opens its gate. It outlives the server's
+    /// folder by a moment, and a test that is killed by minutes.
+    pub(crate) fn append_and_wait(&self, then: &str) -> SshRequest {
+        let [gate, effects] = ["gate", "effects"].map(|name| self.server.file(name));
+        let is_waiting = format!(
+            "[ ! -e {} ] && [ -e {} ]",
+            gate.display(),
+            effects.display()
+        );
+        self.append(&format!(
+            "n=0; while [ $n -lt 5000 ] && {is_waiting}; do n=$((n + 1)); sleep 0.1; done; {then}"
+        ))
+    }
+
+    /// Lets every command of `append_and_wait` continue.
+    pub(crate) fn open_gate(&self) -> Result<()> {
+        Ok(std::fs::write(self.server.file("gate"), "")?)
+    }
+
+    /// The file that the marker of a key leaves when its command has ended.
+    pub(crate) fn exit_of(&self, key: EffectId) -> PathBuf {
+        self.server.state().join(format!("semel/{key}/exit"))
+    }
+
     /// How often the command of `append` ran.
     pub(crate) fn effects(&self) -> usize {
         self.server.lines("effects")
@@ -119,22 +140,17 @@ impl World {
 
     /// Waits until the command of `append` ran so often.
     pub(crate) async fn until_effects(&self, count: usize) -> Result<()> {
-        let reached = until(|| self.effects() >= count).await;
-        ensure!(reached, "{} of {count} effects", self.effects());
+        let look = async || -> Result<usize> { Ok(self.effects()) };
+        until("effects on the machine", look, |effects| *effects >= count).await?;
         Ok(())
     }
 }
 
-/// Waits for a condition; tells whether it came.
-pub(crate) async fn until(reached: impl Fn() -> bool) -> bool {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    while !reached() {
-        if tokio::time::Instant::now() > deadline {
-            return false;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    true
+/// Waits until a file is there.
+pub(crate) async fn until_there(file: &Path) -> Result<()> {
+    let look = async || -> Result<bool> { Ok(file.exists()) };
+    until(&file.display().to_string(), look, |is_there| *is_there).await?;
+    Ok(())
 }
 
 pub(crate) fn request(command: &[&str]) -> SshRequest {

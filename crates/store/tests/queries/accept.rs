@@ -13,7 +13,7 @@ use semel_store::journal::EffectChange;
 use semel_store::pauses;
 use semel_store::runs::{self, ReopenResult};
 use semel_store::writer::{ITEM_BYTES_MAX, WriteError};
-use semel_testkit::Stopwatch;
+use semel_testkit::patience;
 use uuid::Uuid;
 
 use crate::world::{World, delivery};
@@ -119,13 +119,11 @@ async fn a_key_that_was_forgotten_thousands_of_times_does_not_split_its_batch() 
     let often = delivery("often", "{}", None)?;
     world.bring_back(&often, FORGOTTEN).await?;
 
-    let begun = Stopwatch::start();
     let fresh = (0..200).map(|n| delivery(&format!("fresh-{n}"), "{}", None));
     let mut all: Vec<Delivery> = fresh.collect::<Result<_>>()?;
     let keys: Vec<Uuid> = all.iter().map(|it| *it.claim.as_uuid()).collect();
     all.insert(100, often.clone());
     let met = try_join_all(all.into_iter().map(|it| accept.write(it))).await?;
-    let took = begun.elapsed();
 
     assert!(met.iter().all(|met| met.verdict == ClaimVerdict::New));
     let next = RunId::derive(often.claim, FORGOTTEN.unsigned_abs() + 1);
@@ -136,7 +134,6 @@ async fn a_key_that_was_forgotten_thousands_of_times_does_not_split_its_batch() 
     let client = world.cell.reader().await?;
     let batches: i64 = client.query_one(batches, &[&keys]).await?.get(0);
     assert!(batches <= 20, "200 fresh keys took {batches} commits");
-    assert!(took < Duration::from_secs(2), "it took {took:?}");
     Ok(())
 }
 
@@ -262,19 +259,19 @@ async fn a_batch_is_bounded_by_bytes() -> Result<()> {
 #[tokio::test]
 async fn a_delivery_too_large_for_a_message_is_refused_at_once() -> Result<()> {
     let world = World::start().await?;
-    let accept = claims::start_accepting(&world.cell);
+    let (cell, proxy) = world.counted().await?;
+    let accept = claims::start_accepting(&cell);
     let mut monster = delivery("monster", "{}", None)?;
     monster.events = " ".repeat(ITEM_BYTES_MAX + 1);
+    let before = proxy.accepted();
 
-    let begun = Stopwatch::start();
     let refused = accept.write(monster).await;
-    let took = begun.elapsed();
 
     assert!(
         matches!(refused, Err(WriteError::Refused(_))),
         "{refused:?}"
     );
-    assert!(took.as_secs() < 5, "it was tried for {took:?}");
+    assert_eq!(proxy.accepted(), before, "it was not tried");
     Ok(())
 }
 
@@ -284,19 +281,19 @@ async fn a_writer_that_may_not_try_again_tries_once() -> Result<()> {
     let accepting = claims::start_accepting(&world.cell);
     let client = world.connect().await?;
 
-    accepting.stop_trying(Instant::now() + Duration::from_secs(20));
+    accepting.stop_trying(Instant::now() + patience());
     accepting.write(delivery("one", "{}", None)?).await?;
     // A delivery after that finds the table locked, and gets its answer in time.
-    accepting.stop_trying(Instant::now() + Duration::from_millis(500));
+    accepting.stop_trying(Instant::now() + Duration::from_millis(100));
     client
         .batch_execute("BEGIN; LOCK TABLE claims IN ACCESS EXCLUSIVE MODE")
         .await?;
-    let begun = Stopwatch::start();
     let late = accepting.write(delivery("two", "{}", None)?).await;
-    let took = begun.elapsed();
 
-    assert!(matches!(late, Err(WriteError::Unavailable(_))), "{late:?}");
-    assert!(took < Duration::from_secs(4), "it took {took:?}");
+    let Err(WriteError::Unavailable(why)) = late else {
+        anyhow::bail!("{late:?}");
+    };
+    assert!(why.starts_with("the process stops"), "not the lock: {why}");
     Ok(())
 }
 

@@ -116,7 +116,7 @@ async fn of_a_namespace_without_room_nothing_is_taken_early_and_of_the_others_it
     let (mut taker, session) = begin(&world).await?;
     for namespace_id in [1, 2] {
         for run in accept(&world, namespace_id, 5).await? {
-            queue::give_head_start(world.cell.of(run), run, -50.0).await?;
+            queue::give_head_start(world.cell.of(run), run, -5_000.0).await?;
         }
     }
     let full = |room| NamespaceRoom {
@@ -125,9 +125,9 @@ async fn of_a_namespace_without_room_nothing_is_taken_early_and_of_the_others_it
         room,
     };
 
-    let none = taker.take_early(session, 20, 40.0, &[]).await?;
-    let first = taker.take_early(session, 20, 100.0, &[full(0)]).await?;
-    let second = taker.take_early(session, 20, 100.0, &[full(3)]).await?;
+    let none = taker.take_early(session, 20, 4_000.0, &[]).await?;
+    let first = taker.take_early(session, 20, 9_000.0, &[full(0)]).await?;
+    let second = taker.take_early(session, 20, 9_000.0, &[full(3)]).await?;
 
     assert!(none.is_empty());
     assert_eq!(counts(&first), BTreeMap::from([(2, 5)]));
@@ -167,7 +167,7 @@ async fn the_next_run_that_is_due_is_known_whichever_namespace_has_it() -> Resul
     }
     let client = world.connect().await?;
     let sleep =
-        "UPDATE queue SET due_at = moment() + make_interval(secs => 100 - 20 * namespace_id)";
+        "UPDATE queue SET due_at = moment() + make_interval(hours => 10 - 2 * namespace_id)";
     client.execute(sleep, &[]).await?;
 
     let look = taker.look().await?;
@@ -175,8 +175,8 @@ async fn the_next_run_that_is_due_is_known_whichever_namespace_has_it() -> Resul
 
     assert!(taken.taken.is_empty());
     for next_due in [look.next_due, taken.next_due] {
-        let secs = next_due.map_or(0.0, |due| due.as_secs_f64());
-        assert!((38.0..=40.0).contains(&secs), "{secs}");
+        let hours = next_due.map_or(0.0, |due| due.as_secs_f64() / 3_600.0);
+        assert!((3.0..=4.0).contains(&hours), "{hours}");
     }
     Ok(())
 }

@@ -26,8 +26,9 @@ mod simulation;
 mod waiting;
 
 const NAMESPACE: i32 = 1;
-const LEASE: Span = Span::from_const_secs(60);
-const KEEP: Span = Span::from_const_secs(3_600);
+/// So long that the time which a test itself takes decides nothing.
+const LEASE: Span = Span::from_const_secs(600);
+const KEEP: Span = Span::from_const_secs(36_000);
 
 fn script(number: u128) -> NamedHolder {
     agreeing(number, OnDoubt::Ask)
@@ -259,7 +260,7 @@ async fn a_lost_lease_is_a_doubt_that_only_a_report_of_done_or_an_operator_ends(
     let world = World::start().await?;
     let name = Name::new(&world, "charge:o-1")?;
     let hold = name.first(script(1), "a").await?;
-    name.pass(61).await?;
+    name.pass(601).await?;
 
     // Before and after the service has seen it.
     for lapsed in [0, 1] {
@@ -272,7 +273,7 @@ async fn a_lost_lease_is_a_doubt_that_only_a_report_of_done_or_an_operator_ends(
         let over = named_effects::lapse(world.cell.every()).await?;
         assert_eq!(over.len(), 1 - lapsed);
     }
-    name.pass(10 * 3_600).await?;
+    name.pass(10 * 36_000).await?;
     named_effects::expire(world.cell.every()).await?;
     assert_eq!(name.state().await?, Some(NamedEffectState::InDoubt));
 
@@ -294,7 +295,7 @@ async fn an_operator_settles_once_and_a_late_done_corrects_a_wrong_word() -> Res
         name.settle(hold.token, no.clone()).await?,
         NamedReport::Late(_)
     ));
-    name.pass(61).await?;
+    name.pass(601).await?;
 
     assert!(matches!(
         name.settle(hold.token, no.clone()).await?,
@@ -343,7 +344,7 @@ async fn redo_and_expiry_begin_a_generation_whether_or_not_the_sweep_came_by() -
     for (generation, sweep) in [(2, false), (3, true)] {
         let hold = name.first(script(2), "a").await?;
         name.done(hold.token, "x").await?;
-        name.pass(3_601).await?;
+        name.pass(36_001).await?;
         assert_eq!(name.state().await?, None);
         if sweep {
             assert_eq!(named_effects::expire(world.cell.every()).await?, (1, false));
@@ -359,7 +360,7 @@ async fn a_lost_script_is_followed_only_if_both_agreed_and_time_has_passed() -> 
     let name = Name::new(&world, "charge:o-1")?;
     let retry = |number| agreeing(number, OnDoubt::Retry);
     let hold = name.first(retry(1), "a").await?;
-    name.pass(61).await?;
+    name.pass(601).await?;
     named_effects::lapse(world.cell.every()).await?;
     assert!(matches!(
         name.begin(retry(2), "a").await?,
@@ -380,7 +381,7 @@ async fn a_lost_script_is_followed_only_if_both_agreed_and_time_has_passed() -> 
     assert!(next.key == hold.key && next.token > hold.token);
     let other = Name::new(&world, "charge:o-2")?;
     other.first(script(1), "a").await?;
-    other.pass(3_600).await?;
+    other.pass(36_000).await?;
     assert!(matches!(
         other.begin(retry(2), "a").await?,
         NamedBegun::InDoubt(_)

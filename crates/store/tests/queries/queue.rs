@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use jiff::{SignedDuration, Timestamp};
 use semel_model::{RunId, SessionId, Span};
 use semel_store::claims::start_accepting;
 use semel_store::queue::{HeldRun, ReturnCause, Taken, Taker};
@@ -111,26 +112,22 @@ async fn a_return_that_comes_late_does_not_free_the_next_take() -> Result<()> {
 async fn a_run_that_returns_again_and_again_rests_longer_and_its_takes_count() -> Result<()> {
     let world = World::start().await?;
     let (session, run) = held(&world).await?;
+    let client = world.connect().await?;
     let mut epoch = 1;
 
-    for takes in 0..6 {
+    for takes in 0..6_i16 {
         let trouble = ReturnCause::Trouble;
+        let before = client.query_one("SELECT moment()", &[]).await?;
         queue::return_runs(&world.cell, session, &[(run, epoch)], trouble).await?;
-        let row = world
-            .cell
-            .reader()
-            .await?
-            .query_one(
-                "SELECT stalled_takes, extract(epoch FROM due_at - moment())::float8 FROM queue",
-                &[],
-            )
-            .await?;
-        let (counted, rest): (i16, f64) = (row.get(0), row.get(1));
-        let wanted = 0.25 * f64::from(1 << takes);
+        let row = "SELECT stalled_takes, due_at, moment() FROM queue";
+        let row = client.query_one(row, &[]).await?;
+        let (before, after): (Timestamp, Timestamp) = (before.get(0), row.get(2));
+        let (counted, due): (i16, Timestamp) = (row.get(0), row.get(1));
+        let rest = SignedDuration::from_millis(250_i64 << takes);
         assert_eq!(counted, takes);
         assert!(
-            rest <= wanted && rest > wanted - 5.0,
-            "{rest} s after {takes} takes"
+            (before + rest..=after + rest).contains(&due),
+            "due at {due} after {takes} takes, between {before} and {after}"
         );
         clock::move_ahead(&world.cell, Duration::from_secs(10)).await?;
         sessions::renew(&world.cell, session, Span::from_secs(60)).await?;

@@ -13,7 +13,7 @@ fn token(number: u128, rights: Rights) -> NewToken<'static> {
         id: TokenId::from_uuid(Uuid::from_u128(number)),
         name: "t",
         digest: &[7; 32],
-        lifetime: Span::from_secs(60),
+        lifetime: Span::from_secs(3_600),
         groups: &[],
         role: None,
         rights,

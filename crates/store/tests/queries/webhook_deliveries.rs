@@ -1,7 +1,6 @@
 //! Deliveries to webhooks: every subscription has its turn.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
@@ -11,6 +10,7 @@ use semel_store::outbox::OutboxEvent;
 use semel_store::webhook_deliveries::{
     self, DeliveryCapacity, DeliveryResult, DueDelivery, SubscriptionLoad,
 };
+use semel_testkit::until;
 use uuid::Uuid;
 
 use crate::world::{World, delivery};
@@ -93,6 +93,23 @@ async fn emit(world: &World, key: &str) -> Result<OutboxEvent> {
     })
 }
 
+/// Waits until an erasure has looked twice whether events are being dispatched.
+async fn until_looked_again(world: &World) -> Result<()> {
+    let client = world.connect().await?;
+    let look = "SELECT query_start FROM pg_stat_activity
+                 WHERE datname = current_database() AND application_name = 'semel'
+                   AND query LIKE '%FROM outbox%SKIP LOCKED)%'";
+    let mut seen = BTreeSet::new();
+    let look = async || -> Result<usize> {
+        let rows = client.query(look, &[]).await?;
+        seen.extend(rows.iter().map(|row| row.get::<_, Timestamp>(0)));
+        Ok(seen.len())
+    };
+    // A look is prepared and carried out: it begins at two instants at most.
+    until("a second look at the outbox", look, |begun| *begun > 2).await?;
+    Ok(())
+}
+
 async fn take_all(world: &World) -> Result<Vec<DueDelivery>> {
     let all = room(&BTreeMap::new(), TOTAL);
     Ok(webhook_deliveries::take_due(&world.cell, &all, Span::from_secs(600)).await?)
@@ -163,7 +180,7 @@ async fn an_erasure_waits_for_events_that_are_being_dispatched_and_erases_in_bat
     let until = now.get::<_, Timestamp>(0) + SignedDuration::from_secs(60);
     let erasing =
         tokio::spawn(async move { webhook_deliveries::erase(cell.of(run), run, until).await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    until_looked_again(&world).await?;
     assert!(!erasing.is_finished(), "an event is being dispatched");
     let late = "INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body,
                                                 emitted_at, due_at, state, settled_at)

@@ -6,7 +6,7 @@ use anyhow::Result;
 use semel_model::{ClaimId, DeliveryId, Fingerprint, Key, RunId, SessionId, Span, TriggerKind};
 use semel_store::claims::Delivery;
 use semel_store::{Cell, CellOptions, migrate};
-use semel_testkit::{Connection, Database, patience};
+use semel_testkit::{Connection, Database, Proxy, Server, until};
 use uuid::Uuid;
 
 /// A cell of its own.
@@ -25,6 +25,17 @@ impl World {
         .await?;
         let cell = Cell::connect(&database.url(), CellOptions::default()).await?;
         Ok(Self { cell, database })
+    }
+
+    /// Another cell on the database, whose connections a proxy counts. It gives no write up.
+    pub(crate) async fn counted(&self) -> Result<(Cell, Proxy)> {
+        let proxy = Proxy::start(self.database.server().address()).await?;
+        let url = Server::url_at(proxy.address(), self.database.name());
+        let options = CellOptions {
+            write_give_up: Duration::MAX,
+            ..CellOptions::default()
+        };
+        Ok((Cell::connect(&url, options).await?, proxy))
     }
 
     /// A connection that has nothing to do with the cell's.
@@ -64,14 +75,13 @@ impl World {
         let client = self.connect().await?;
         let waiting = "SELECT count(*) FROM pg_stat_activity
                         WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        let begun = std::time::Instant::now();
-        while begun.elapsed() < patience() {
-            if client.query_one(waiting, &[]).await?.get::<_, i64>(0) > 0 {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        anyhow::bail!("nothing waits for a lock")
+        let look =
+            async || -> Result<i64> { Ok(client.query_one(waiting, &[]).await?.get::<_, i64>(0)) };
+        until("a statement that waits for a lock", look, |count| {
+            *count > 0
+        })
+        .await?;
+        Ok(())
     }
 
     /// Ends a run, as its last transition would.

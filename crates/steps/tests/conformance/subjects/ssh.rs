@@ -21,7 +21,7 @@ impl Ssh {
     fn command(&self, wanted: Wanted, timeout: Span) -> SshRequest {
         let command = match wanted {
             Wanted::Done => self.world.append(""),
-            Wanted::Slow => self.world.append("sleep 7"),
+            Wanted::Slow => self.world.append_and_wait(""),
             Wanted::Refused => request(&["sh", "-c", "exit 3"]),
         };
         SshRequest { timeout, ..command }
@@ -50,8 +50,12 @@ impl Subject for Ssh {
         ExternalRequest::Ssh(self.command(wanted, timeout))
     }
 
-    /// The command itself takes its time.
+    /// The command itself waits.
     fn hold_answer(&self, _: &Proxy) {}
+
+    fn let_answer_go(&self, _: &Proxy) -> Result<()> {
+        self.world.open_gate()
+    }
 
     async fn effects(&self) -> Result<usize> {
         Ok(self.world.effects())
@@ -81,6 +85,10 @@ impl Subject for SshWithMarker {
 
     fn hold_answer(&self, proxy: &Proxy) {
         self.0.hold_answer(proxy);
+    }
+
+    fn let_answer_go(&self, proxy: &Proxy) -> Result<()> {
+        self.0.let_answer_go(proxy)
     }
 
     async fn effects(&self) -> Result<usize> {

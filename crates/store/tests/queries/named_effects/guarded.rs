@@ -96,7 +96,7 @@ async fn a_generation_is_never_used_twice_and_what_was_never_used_is_removed() -
     let free = freed.first(run(1), "a").await?;
     let own = freed.hold(free.token, Reporter::Run);
     named_effects::free(freed.cell(), own).await?;
-    used.pass(3_601).await?;
+    used.pass(36_001).await?;
     for _ in 0..2 {
         named_effects::expire(world.cell.every()).await?;
         used.pass(31 * 86_400).await?;

@@ -5,22 +5,23 @@ use semel_model::named_effect::OnDoubt;
 use semel_store::named_effects::{
     self, NamedBegun, NamedHolder, NamedReport, NamedSettlement, Reporter,
 };
+use semel_testkit::Chance;
 
 use super::{LEASE, NAMESPACE, Name, act, agreeing, caller, done, run, script};
 use crate::world::World;
 
-/// How many names are played, each with a seed of its own.
+/// How many names are played, each with choices of its own.
 const NAMES: u64 = 12;
 
 /// How many moves each has.
 const MOVES: usize = 150;
 
-/// Time passes in steps of 50 s against a lease of 60 s, so that the time that the test itself takes
+/// Time passes in steps of 500 s against a lease of 600 s, so that the time that the test itself takes
 /// decides nothing.
-const STEP_SECS: u64 = 50;
+const STEP_SECS: u64 = 500;
 
 /// How long a done or failed effect is remembered in the model, as `KEEP` says.
-const KEEP_SECS: u64 = 3_600;
+const KEEP_SECS: u64 = 36_000;
 
 #[derive(Clone, Debug, PartialEq)]
 enum State {
@@ -146,29 +147,17 @@ fn is_run(number: usize) -> bool {
     number > 3
 }
 
-/// Numbers that depend on the seed alone.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % sides as u64) as usize
-    }
-}
-
 /// A name, what should be true of it, and chance.
 struct Game<'a> {
     name: Name<'a>,
     model: Model,
-    dice: Dice,
+    chance: Chance,
 }
 
 impl Game<'_> {
     async fn play(&mut self) -> Result<()> {
         self.model.refresh();
-        match self.dice.roll(10) {
+        match self.chance.below(10) {
             0..4 => self.begin().await?,
             4 => self.heartbeat().await?,
             5 => self.report_done().await?,
@@ -179,7 +168,7 @@ impl Game<'_> {
                 named_effects::expire(self.name.world.cell.every()).await?;
             }
             _ => {
-                let steps = [1, 1, 2, 3, 80][self.dice.roll(5)];
+                let steps = [1, 1, 2, 3, 80][self.chance.below(5)];
                 self.name.pass(steps * STEP_SECS).await?;
                 self.model.now += steps * STEP_SECS;
             }
@@ -192,7 +181,7 @@ impl Game<'_> {
     }
 
     async fn begin(&mut self) -> Result<()> {
-        let (number, request) = (self.dice.roll(6), self.dice.roll(2));
+        let (number, request) = (self.chance.below(6), self.chance.below(2));
         let begun = self
             .name
             .begin(holder(number), &request.to_string())
@@ -217,9 +206,9 @@ impl Game<'_> {
     /// The latest token more often than not, otherwise one that was given out at some time.
     fn token(&mut self) -> i64 {
         let given = self.model.given.len();
-        match (given, self.dice.roll(3)) {
+        match (given, self.chance.below(3)) {
             (0, _) => 1,
-            (_, 0) => self.model.given[self.dice.roll(given)].0,
+            (_, 0) => self.model.given[self.chance.below(given)].0,
             (..) => self.model.token,
         }
     }
@@ -273,7 +262,7 @@ impl Game<'_> {
         let (token, name) = (self.token(), &self.name);
         let model = &mut self.model;
         let valid = token == model.token;
-        match self.dice.roll(4) {
+        match self.chance.below(4) {
             0 => {
                 let settlement = NamedSettlement::Happened(done("x"));
                 let report = name.settle(token, settlement).await?;
@@ -340,12 +329,12 @@ impl Game<'_> {
 #[tokio::test]
 async fn no_interleaving_has_two_holders_or_tokens_that_fall() -> Result<()> {
     let world = World::start().await?;
-    for seed in 1..=NAMES {
-        let key = format!("game-{seed}");
+    for number in 1..=NAMES {
+        let key = format!("game-{number}");
         let mut game = Game {
             name: Name::new(&world, &key)?,
             model: Model::new(),
-            dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            chance: Chance::new(&key),
         };
         for _ in 0..MOVES {
             game.play().await?;
