@@ -64,17 +64,20 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use semel_testkit::pace;
+
     use super::*;
 
     #[tokio::test]
     async fn a_storm_of_misses_shares_its_looks() {
         let looks = Arc::new(Lookups::default());
         let count = Arc::new(AtomicU32::new(0));
+        let begun = Instant::now();
         let mut storm = tokio::task::JoinSet::new();
         for miss in 0..2_000_u64 {
             let (looks, count) = (looks.clone(), count.clone());
             storm.spawn(async move {
-                tokio::time::sleep(Duration::from_micros(miss * 100)).await;
+                pace(Duration::from_micros(miss * 100)).await;
                 let count = &count;
                 let look = || async move {
                     count.fetch_add(1, Ordering::Relaxed);
@@ -84,13 +87,17 @@ mod tests {
             });
         }
         while let Some(looked) = storm.join_next().await {
-            looked.unwrap().unwrap();
+            // Where the machine stood still, the patience of a miss may be over.
+            if let Err(error) = looked.unwrap() {
+                assert!(error.to_string().contains("nothing within"), "{error}");
+            }
         }
 
-        let looked = count.load(Ordering::Relaxed);
+        let (looked, took) = (count.load(Ordering::Relaxed), begun.elapsed());
+        assert!((1..2_000).contains(&looked), "{looked} looks");
         assert!(
-            (1..=50).contains(&looked),
-            "{looked} looks for 2,000 misses"
+            DISTANCE * (looked - 1) <= took,
+            "{looked} looks in {took:?} keep no distance"
         );
     }
 

@@ -7,9 +7,9 @@ use semel_engine::CallbackError;
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::waits;
-use semel_testkit::patience;
+use semel_testkit::{patience, until, until_some};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 const TWO_WAITS: &str = "steps:\n  - id: tell\n    kv: { set: 'url/${{ input.id }}', value: { one: '${{ waits.one.url }}', two: '${{ waits.two.url }}' } }\n\
     \x20 - id: one\n    wait: { callback: true, within: 1h }\n  - id: two\n    wait: { callback: true, within: 1h }\n\
@@ -21,10 +21,12 @@ struct Address([u8; 64]);
 impl Address {
     async fn of(world: &World, id: &str, wait: &str) -> Result<Self> {
         let entry = format!("url/{id}");
-        let urls = soon(async || {
-            let urls = world.kv(&entry).await?;
-            Ok((!urls.is_null()).then_some(urls))
-        })
+        let what = format!("the addresses in {entry}");
+        let urls = until(
+            &what,
+            async || world.kv(&entry).await,
+            |urls| !urls.is_null(),
+        )
         .await?;
         let url = urls[wait].as_str().context("an address")?;
         let token = url.rsplit('/').next().context("a token")?;
@@ -52,7 +54,7 @@ impl Address {
 
 async fn start(world: &World, id: &str) -> Result<RunId> {
     let run = world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?.run;
-    soon(async || {
+    until_some("the run to wait", async || {
         let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
         Ok(
             waits::list_of_run(cell.of(run), namespace_id, run, false, None, 1)

@@ -8,12 +8,11 @@ use semel_model::approval::{self, Digest};
 use semel_model::run::RunState;
 use semel_model::{RunId, WaitId};
 use semel_store::approvals::{self, ApprovalView};
-use semel_store::clock;
 use semel_store::runs::{self, RunSnapshot};
-use semel_testkit::patience;
+use semel_testkit::{patience, until, until_some};
 use serde_json::{Value, json};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 const ASK: &str = "steps:\n  - id: tell\n    kv: { set: 'link/${{ input.id }}', value: '${{ waits.sign.url }}' }\n\
     \x20 - id: sign\n    approval: { from: [ada, finance], show: { id: '${{ input.id }}' }, MORE }\n\
@@ -32,7 +31,7 @@ async fn asked(world: &World, id: &str) -> Result<(RunId, ApprovalView)> {
 
 /// What people are asked by a run.
 pub(crate) async fn open_approval(world: &World, run: RunId) -> Result<ApprovalView> {
-    soon(async || {
+    until_some("people to be asked", async || {
         let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
         let open = approvals::list_of_run(cell.of(run), namespace_id, run, false, None, 9)
             .await?
@@ -81,8 +80,7 @@ async fn end(world: &World, run: RunId) -> Result<RunSnapshot> {
 }
 
 async fn ahead(world: &World, secs: u64) -> Result<()> {
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(secs)).await?;
-    Ok(())
+    world.move_clock(Duration::from_secs(secs)).await
 }
 
 fn result_of(end: &RunSnapshot) -> Result<Value> {
@@ -319,9 +317,11 @@ async fn told(world: &World, name: &str) -> Result<Vec<Value>> {
 }
 
 async fn until_told(world: &World, name: &str, count: usize) -> Result<Vec<Value>> {
-    soon(async || {
-        let heard = told(world, name).await?;
-        Ok((heard.len() >= count).then_some(heard))
-    })
+    let what = format!("{count} events named {name}");
+    until(
+        &what,
+        async || told(world, name).await,
+        |heard| heard.len() >= count,
+    )
     .await
 }

@@ -1,20 +1,26 @@
 //! What waits for a person: listed in the commit that makes it so, and no longer than that.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use semel_engine::{Actor, Amendment, Settlement};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::runs::RunFilter;
 use semel_store::{effects, queue, runs, waits};
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until, until_some};
 use serde_json::json;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
-const CALL: &str =
-    "steps:\n  - id: call\n    http: { post: PEER/plain/x, text: hi, timeout: 1s }\n";
+const CALL: &str = "steps:\n  - id: call\n    http: { post: PEER/plain/x, text: hi }\n";
 const WAITING: &str = "steps:\n  - { id: go, wait: { callback: true, within: 30d } }\n";
+
+async fn state_of(world: &World, run: RunId) -> Result<RunState> {
+    let view = runs::find(world.engine.cell().of(run), world.namespace_id, run).await?;
+    Ok(view.context("a run")?.state)
+}
 
 /// One run in doubt, one that needs review, and one in quarantine.
 struct Stopped {
@@ -38,12 +44,9 @@ impl Stopped {
         let quarantined = world.deliver(r#"{"id":"stuck"}"#).await?.run;
         let text = "UPDATE queue SET stalled_takes = 5, due_at = moment()
                      WHERE run_id = $1 AND holder IS NULL AND stage = 'waiting'";
-        soon(async || {
-            let client = world.engine.cell().reader().await?;
-            let changed = client.execute(text, &[quarantined.as_uuid()]).await?;
-            Ok((changed == 1).then_some(()))
-        })
-        .await?;
+        let client = world.database().connect().await?;
+        let change = async || Ok(client.execute(text, &[quarantined.as_uuid()]).await?);
+        until("a run that waits", change, |rows| *rows == 1).await?;
         let stopped = Self {
             world,
             in_doubt,
@@ -55,13 +58,14 @@ impl Stopped {
     }
 
     async fn until(&self, run: RunId, state: RunState) -> Result<()> {
-        soon(async || {
-            let (cell, id) = (self.world.engine.cell(), self.world.namespace_id);
-            let view = runs::find(cell.of(run), id, run).await?;
-            Ok((view.context("a run")?.state == state).then_some(()))
-        })
-        .await
-        .with_context(|| format!("the run did not become {state}"))
+        let what = format!("{run} to become {state}");
+        until(
+            &what,
+            async || state_of(&self.world, run).await,
+            |seen| *seen == state,
+        )
+        .await?;
+        Ok(())
     }
 
     async fn listed(&self, state: RunState) -> Result<Vec<RunId>> {
@@ -168,7 +172,7 @@ async fn a_doubt_that_is_failed_and_comes_back_is_listed_again() -> Result<()> {
 #[tokio::test]
 async fn a_doubt_that_a_probe_settles_is_over() -> Result<()> {
     let world = World::start().await?;
-    let guard = "    guard: probe\n    probe: { http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', after: 1s }\n";
+    let guard = "    guard: probe\n    probe: { http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', after: 10m }\n";
     let source = CALL.replace("text: hi", "json: { id: '${{ input.id }}' }");
     world.publish(&format!("{source}{guard}")).await?;
     let lost = Behaviour::CloseWithoutAnswer;
@@ -176,11 +180,12 @@ async fn a_doubt_that_a_probe_settles_is_over() -> Result<()> {
 
     world.deliver(r#"{"id":"1"}"#).await?;
     let (cell, id) = (world.engine.cell(), world.namespace_id);
-    let during = soon(async || {
+    let during = until_some("a doubt", async || {
         let doubts = effects::list_doubts(cell.every(), id, None, 10).await?;
         Ok(doubts.items.into_iter().next())
     })
     .await?;
+    world.move_clock(Duration::from_secs(601)).await?;
     let end = world.engine.await_end(during.run, patience());
     let end = end.await?.context("a run")?;
     let after = effects::list_doubts(cell.every(), id, None, 10).await?;
@@ -194,7 +199,7 @@ async fn a_doubt_that_a_probe_settles_is_over() -> Result<()> {
 #[tokio::test]
 async fn a_run_that_continues_by_a_corrected_result_waits_for_no_person() -> Result<()> {
     let world = World::start().await?;
-    let second = "  - id: second\n    http: { post: PEER/keyed/x, text: hi, timeout: 1s }\n";
+    let second = "  - id: second\n    http: { post: PEER/keyed/x, text: hi }\n";
     world.publish(&format!("{CALL}{second}")).await?;
     let lost = Behaviour::CloseWithoutAnswer;
     world.peer.next("/plain/", lost).await?;
@@ -210,11 +215,16 @@ async fn a_run_that_continues_by_a_corrected_result_waits_for_no_person() -> Res
         reason: "seen".to_owned(),
     };
     engine.settle(id, effect, settled, "test").await?;
-    let state = async || -> Result<RunState> {
-        let view = runs::find(engine.cell().of(run), id, run).await?;
-        Ok(view.context("a run")?.state)
+    let becomes = async |state: RunState| {
+        let what = format!("the run to become {state}");
+        until(
+            &what,
+            async || state_of(&world, run).await,
+            |seen| *seen == state,
+        )
+        .await
     };
-    soon(async || Ok((state().await? == RunState::NeedsReview).then_some(()))).await?;
+    becomes(RunState::NeedsReview).await?;
     let before = world.attention().await?;
 
     let by = Actor {
@@ -227,7 +237,7 @@ async fn a_run_that_continues_by_a_corrected_result_waits_for_no_person() -> Res
         reason: "misread".to_owned(),
     };
     engine.amend(by, effect, &amendment).await?;
-    soon(async || Ok((state().await? == RunState::Succeeded).then_some(()))).await?;
+    becomes(RunState::Succeeded).await?;
 
     assert_eq!(before, Vec::<String>::new());
     assert_eq!(world.attention().await?, Vec::<String>::new());

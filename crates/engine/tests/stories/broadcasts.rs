@@ -1,13 +1,11 @@
 //! An event with very many waits: they are completed without delaying anything else.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
-use semel_testkit::patience;
+use semel_testkit::{patience, until};
 use serde_json::json;
 
 use crate::control::start;
-use crate::world::{World, soon};
+use crate::world::World;
 
 /// How many waits have the same topic as the one that matches the event.
 const LISTENERS: i64 = 10_000;
@@ -34,7 +32,7 @@ async fn an_event_with_ten_thousand_waits_delays_no_call() -> Result<()> {
     }
     start(&world, "shipper", "other").await?;
     let mine = world.deliver(r#"{"id":"aa"}"#).await?.run;
-    soon(async || Ok((count(&world, "event_waits").await? == 1).then_some(()))).await?;
+    until_count(&world, "event_waits", 1).await?;
     // Waits of a run that has continued: each is checked, and none matches.
     let copies = "
         INSERT INTO event_waits (wait_id, run_id, namespace_id, event, path, value)
@@ -46,13 +44,10 @@ async fn an_event_with_ten_thousand_waits_delays_no_call() -> Result<()> {
     drop(client);
 
     start(&world, "shipper", "aa").await?;
-    soon(async || Ok((count(&world, "broadcasts").await? == 1).then_some(()))).await?;
+    until_count(&world, "broadcasts", 1).await?;
     let called = start(&world, "caller", "1").await?;
     let under_way = count(&world, "broadcasts").await?;
-    let end = world
-        .engine
-        .await_end(mine, Duration::from_secs(90))
-        .await?;
+    let end = world.engine.await_end(mine, patience()).await?;
 
     assert_eq!(called, json!(1));
     assert_eq!(under_way, 1, "the call did not wait for the event's waits");
@@ -71,17 +66,29 @@ async fn every_wait_of_a_broadcast_is_completed_once() -> Result<()> {
         let payload = format!(r#"{{"id":"{number}"}}"#);
         runs.push(world.deliver(&payload).await?.run);
     }
-    soon(async || Ok((count(&world, "event_waits").await? == 60).then_some(()))).await?;
+    until_count(&world, "event_waits", 60).await?;
 
     start(&world, "shipper", "aa").await?;
     for run in runs {
         let end = world.engine.await_end(run, patience()).await?;
         assert_eq!(end.context("a run")?.result.as_deref(), Some("\"post\""));
     }
-    soon(async || Ok((count(&world, "broadcasts").await? == 0).then_some(()))).await?;
+    until_count(&world, "broadcasts", 0).await?;
 
     assert_eq!(count(&world, "event_waits").await?, 0);
     assert_eq!(world.engine.metrics().duplicates.get(), 0);
+    Ok(())
+}
+
+/// Waits until a table has so many rows.
+async fn until_count(world: &World, table: &str, wanted: i64) -> Result<()> {
+    let what = format!("{wanted} rows in {table}");
+    until(
+        &what,
+        async || count(world, table).await,
+        |rows| *rows == wanted,
+    )
+    .await?;
     Ok(())
 }
 

@@ -7,17 +7,17 @@ use semel_model::{EffectId, NamedEffectId, NamedEffectState, RunId};
 use semel_store::named_effects::{self, NamedEffectView};
 use semel_store::runs::RunSnapshot;
 use semel_store::{duplicates, journal, runs};
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until, until_some};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 mod settling;
 mod waiting;
 
 const CHARGE: &str = "\x20 - id: charge\n    key: '\"charge:\" + input.order'\n    \
     scope: SCOPE\n    guard: review\n    \
-    http: { post: 'PEER/plain/charges', json: { order: '${{ input.order }}', cents: '${{ input.cents }}' }, timeout: 2s }\n    \
+    http: { post: 'PEER/plain/charges', json: { order: '${{ input.order }}', cents: '${{ input.cents }}' } }\n    \
     external_id: result.id\n";
 
 async fn publish(world: &World, flow: &str, scope: &str, more: &str) -> Result<()> {
@@ -59,12 +59,10 @@ async fn named(world: &World, scope: &str, key: &str) -> Result<Option<NamedEffe
 
 /// Waits until a name is in a state; absent where that is none.
 async fn becomes(world: &World, key: &str, state: Option<NamedEffectState>) -> Result<()> {
-    soon(async || {
-        let view = named(world, "shared", key).await?;
-        Ok((view.map(|it| it.state) == state).then_some(()))
-    })
-    .await
-    .with_context(|| format!("{key} does not become {state:?}"))
+    let what = format!("{key} to become {state:?}");
+    let look = async || Ok(named(world, "shared", key).await?.map(|it| it.state));
+    until(&what, look, |seen| *seen == state).await?;
+    Ok(())
 }
 
 /// The journal of a run, as text.
@@ -92,9 +90,10 @@ async fn two_runs_of_one_key_have_one_effect() -> Result<()> {
 
     let (first, one) = play(&world, "story", FIRST).await?;
     let scope = "flow/story/charge";
-    soon(async || {
-        let view = named(&world, scope, "charge:o-1").await?;
-        Ok(view.filter(|it| it.state == NamedEffectState::Done))
+    let look = async || named(&world, scope, "charge:o-1").await;
+    until("the key to be done", look, |view| {
+        let done = NamedEffectState::Done;
+        view.as_ref().is_some_and(|it| it.state == done)
     })
     .await?;
     let (second, other) = play(&world, "story", SECOND).await?;
@@ -108,7 +107,7 @@ async fn two_runs_of_one_key_have_one_effect() -> Result<()> {
     let journal = journal_of(&world, second).await?;
     assert!(journal.contains(&first.to_string()), "{journal}");
     let cell = world.engine.cell();
-    let stopped = soon(async || {
+    let stopped = until_some("a repeat that was stopped", async || {
         let of_run = duplicates::list_of_run(cell.of(first), world.namespace_id, first, None, 9);
         Ok(of_run.await?.into_iter().next())
     })

@@ -7,12 +7,12 @@ use semel_model::run::RunState;
 use semel_model::{Key, RunId};
 use semel_store::runs::{self, RunFilter, RunSnapshot, RunView};
 use semel_store::{effects, queue};
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until, until_some};
 use serde_json::{Value, json};
 
 use crate::control::fault;
-use crate::world::{World, soon};
+use crate::world::World;
 
 const CALL: &str = "steps:
   - { id: other, call: { flow: called, input: { n: 4 } } }
@@ -103,11 +103,19 @@ async fn put_message(world: &World, event: &str, data: &Value, at: &str) -> Resu
         data["id"].as_str().context("an identity")?,
     );
     assert_eq!(execute(world, &insert).await?, 1);
-    soon(async || {
-        let left = json_of(world, "SELECT count(*)::text FROM outbox").await?;
-        Ok((left == json!(0)).then_some(()))
-    })
-    .await
+    until_dispatched(world).await
+}
+
+/// Waits until every event and message has left the outbox, and every wait that one was for is answered.
+pub(crate) async fn until_dispatched(world: &World) -> Result<()> {
+    let left = "SELECT ((SELECT count(*) FROM outbox) + (SELECT count(*) FROM broadcasts))::text";
+    until(
+        "the outbox to be empty",
+        async || json_of(world, left).await,
+        |left| *left == json!(0),
+    )
+    .await?;
+    Ok(())
 }
 
 #[tokio::test]
@@ -201,7 +209,10 @@ async fn a_cancelled_called_run_is_replaced_once_its_key_is_dropped() -> Result<
     publish_called(&world, PATIENT).await?;
     world.publish(CALL).await?;
     let caller = world.deliver(r#"{"id":"1"}"#).await?.run;
-    let called = soon(async || Ok(called_runs(&world).await?.pop())).await?;
+    let called = until_some("a called run", async || {
+        Ok(called_runs(&world).await?.pop())
+    })
+    .await?;
     queue::ask_cancel(
         world.engine.cell().of(called.id),
         world.namespace_id,
@@ -270,8 +281,7 @@ async fn wait_again(world: &World) -> Result<(RunId, Value)> {
     world.publish(CALL).await?;
     let caller = world.deliver(r#"{"id":"1"}"#).await?.run;
     until_waiting(world).await?;
-    let cell = world.engine.cell();
-    semel_store::clock::move_ahead(cell, Duration::from_secs(3_700)).await?;
+    world.move_clock(Duration::from_secs(3_700)).await?;
     assert_eq!(end_of(world, caller).await?.state, RunState::Failed);
     let answer = format!(
         "SELECT payload::text FROM waits WHERE run_id = '{}'",
@@ -289,11 +299,14 @@ async fn wait_again(world: &World) -> Result<(RunId, Value)> {
 
 /// Both runs wait: the called one for a callback, the other for its end.
 async fn until_waiting(world: &World) -> Result<()> {
-    soon(async || {
-        let open = "SELECT count(*)::text FROM waits WHERE state = 'open'";
-        Ok((json_of(world, open).await? == json!(2)).then_some(()))
-    })
-    .await
+    let open = "SELECT count(*)::text FROM waits WHERE state = 'open'";
+    until(
+        "both runs to wait",
+        async || json_of(world, open).await,
+        |open| *open == json!(2),
+    )
+    .await?;
+    Ok(())
 }
 
 /// Completes the wait of the called run.
@@ -336,8 +349,7 @@ async fn a_repeated_end_message_does_not_answer_the_next_call() -> Result<()> {
 async fn a_repeated_start_message_resumes_its_run_once() -> Result<()> {
     let world = World::start().await?;
     let (caller, _) = wait_again(&world).await?;
-    let cell = world.engine.cell();
-    semel_store::clock::move_ahead(cell, Duration::from_secs(3_700)).await?;
+    world.move_clock(Duration::from_secs(3_700)).await?;
     assert_eq!(end_of(&world, caller).await?.state, RunState::Failed);
     let called = called_runs(&world).await?.pop().context("a called run")?;
     let data = json!({

@@ -5,12 +5,12 @@ use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::child_runs::{self, ChildRunFilter};
 use semel_store::queue;
-use semel_testkit::patience;
+use semel_testkit::{patience, until, until_some};
 use serde_json::{Value, json};
 
 use crate::calls::{end_of, json_of};
 use crate::control::{fault, start};
-use crate::world::{World, soon};
+use crate::world::World;
 
 #[tokio::test]
 async fn branches_run_in_parallel_and_later_steps_read_their_results() -> Result<()> {
@@ -219,9 +219,11 @@ async fn cancelling_a_run_reaches_its_items() -> Result<()> {
         .deliver(r#"{"id":"1","items":["a","b","c"]}"#)
         .await?
         .run;
-    soon(async || {
-        Ok((list(&world, run).await?.first().map(String::as_str) == Some("open")).then_some(()))
-    })
+    until(
+        "the first item to be open",
+        async || list(&world, run).await,
+        |states| states.first().is_some_and(|state| state == "open"),
+    )
     .await?;
 
     queue::ask_cancel(world.engine.cell().of(run), world.namespace_id, run).await?;
@@ -336,7 +338,8 @@ result: steps.each.result.results
     let caller = world.deliver(r#"{"id":"1"}"#).await?.run;
     let open = "SELECT coalesce(json_agg(run_id), '[]')::text FROM waits WHERE state = 'open'";
     let item = async || Ok(json_of(&world, open).await?[0].as_str().map(str::to_owned));
-    let item: RunId = RunId::from_uuid(soon(item).await?.parse()?);
+    let item = until_some("an item that waits", item).await?;
+    let item: RunId = RunId::from_uuid(item.parse()?);
     let cell = world.engine.cell().of(item);
     queue::ask_cancel(cell, world.namespace_id, item).await?;
     let failed = end_of(&world, caller).await?;
@@ -345,11 +348,13 @@ result: steps.each.result.results
         .engine
         .resume(world.namespace_id, caller, "it comes now", "test");
     resumed.await?;
-    let waits = async || {
-        let count = "SELECT count(*)::text FROM waits WHERE state = 'open'";
-        Ok((json_of(&world, count).await? == json!(1)).then_some(()))
-    };
-    soon(waits).await?;
+    let count = "SELECT count(*)::text FROM waits WHERE state = 'open'";
+    until(
+        "an open wait",
+        async || json_of(&world, count).await,
+        |count| *count == json!(1),
+    )
+    .await?;
     let wait = semel_model::WaitId::derive(item, "word");
     let engine = &world.engine;
     engine

@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use semel_model::Fault;
 use semel_model::run::RunState;
+use semel_store::queue;
 use semel_store::runs::RunSnapshot;
-use semel_store::{clock, queue};
-use semel_testkit::patience;
+use semel_testkit::{patience, until, until_some};
 use serde_json::{Value, json};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 /// The fault of a run that ended without success.
 pub(crate) fn fault(snapshot: &RunSnapshot) -> Result<Fault> {
@@ -90,17 +90,15 @@ async fn a_wait_ends_at_its_instant_and_may_continue_after_a_timeout() -> Result
         .await?;
 
     let years = Duration::from_secs(80 * 366 * 86_400);
-    clock::move_ahead(world.engine.cell(), years).await?;
-    soon(async || {
+    world.move_clock(years).await?;
+    let waits = async || {
         let cell = world.engine.cell();
         let (id, run) = (world.namespace_id, accepted.run);
-        let waits = semel_store::waits::list_of_run(cell.of(run), id, run, false, None, 10)
-            .await?
-            .items;
-        Ok((!waits.is_empty()).then_some(()))
-    })
-    .await?;
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(2 * 3_600)).await?;
+        let waits = semel_store::waits::list_of_run(cell.of(run), id, run, false, None, 10);
+        Ok(waits.await?.items)
+    };
+    until("the second wait", waits, |waits| !waits.is_empty()).await?;
+    world.move_clock(Duration::from_secs(2 * 3_600)).await?;
     let end = world.engine.await_end(accepted.run, patience()).await?;
     let end = end.context("a run")?;
 
@@ -160,7 +158,7 @@ async fn cancelling_a_caller_reaches_the_run_that_it_called() -> Result<()> {
     publish_called(&world, "  - { id: long, wait: { for: 30d } }\n").await?;
     world.publish(CALL).await?;
     let caller = world.deliver(r#"{"id":"1","n":4}"#).await?.run;
-    let called = soon(async || called_run(&world).await).await?;
+    let called = until_some("a called run", async || called_run(&world).await).await?;
 
     queue::ask_cancel(world.engine.cell().of(caller), world.namespace_id, caller).await?;
     for run in [caller, called] {
@@ -265,7 +263,7 @@ async fn an_undo_that_fails_stops_the_run_until_an_operator_resumes_it() -> Resu
         .engine
         .resume(world.namespace_id, accepted.run, "try again", "test")
         .await?;
-    let state = soon(async || {
+    let state = until_some("the run to stop again", async || {
         let found = semel_store::runs::find(
             world.engine.cell().of(accepted.run),
             world.namespace_id,

@@ -8,14 +8,14 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use semel_engine::RetryError;
 use semel_store::pauses::PauseKind;
+use semel_store::subscriptions;
 use semel_store::webhook_deliveries::{self, DeliveryView};
-use semel_store::{clock, subscriptions};
-use semel_testkit::patience;
 use semel_testkit::peer::{Behaviour, Effect};
+use semel_testkit::{patience, until, until_some};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 const EMIT: &str = "steps:\n  - id: tell\n    emit: { event: order.paid, data: '${{ input }}' }\n";
 
@@ -29,26 +29,44 @@ async fn world_with(hooks: &[(&str, &str)]) -> Result<World> {
         .set_secret("signing", &format!("whsec_{SECRET}"))
         .await?;
     for (name, path) in hooks {
-        let webhook = json!({"url": world.peer.url(path), "secret": "signing"});
-        world
-            .connect(name, json!({"to": {"webhook": webhook}}))
-            .await?;
-        let by = world.by();
-        world
-            .engine
-            .keep_subscription(by, name, "order.*", name)
-            .await?;
+        subscribe(&world, name, path, "order.*").await?;
     }
     Ok(world)
 }
 
+/// Subscribes a webhook at a path to events, under its name.
+async fn subscribe(world: &World, name: &str, path: &str, events: &str) -> Result<()> {
+    let webhook = json!({"url": world.peer.url(path), "secret": "signing"});
+    world
+        .connect(name, json!({"to": {"webhook": webhook}}))
+        .await?;
+    let (engine, by) = (&world.engine, world.by());
+    engine.keep_subscription(by, name, events, name).await?;
+    Ok(())
+}
+
+/// Emits an event to a webhook of its own, and waits until it is delivered. Whatever was due before is taken by then,
+/// because deliveries of all subscriptions are taken together.
+async fn until_another_is_delivered(world: &World) -> Result<()> {
+    subscribe(world, "later", "/plain/later", "parcel.*").await?;
+    let source = "flow: parcels\ntrigger:\n  webhook: { auth: none, key: input.id }\nsteps:\n  \
+                  - id: tell\n    emit: { event: parcel.sent, data: '${{ input }}' }\n";
+    world.publish_source(source).await?;
+    world.deliver_to("parcels", r#"{"id":"1"}"#).await?;
+    delivery(world, "later", "delivered").await?;
+    Ok(())
+}
+
 async fn delivery(world: &World, name: &str, state: &str) -> Result<DeliveryView> {
-    soon(async || {
-        let (cell, id) = (world.engine.cell(), world.namespace_id);
-        let mut found =
-            webhook_deliveries::list(cell.every(), id, name, Some(state), None, 10).await?;
-        Ok(found.pop())
-    })
+    until_some(
+        &format!("a delivery to {name} that is {state}"),
+        async || {
+            let (cell, id) = (world.engine.cell(), world.namespace_id);
+            let mut found =
+                webhook_deliveries::list(cell.every(), id, name, Some(state), None, 10).await?;
+            Ok(found.pop())
+        },
+    )
     .await
 }
 
@@ -81,7 +99,7 @@ async fn a_subscribed_webhook_receives_an_event_once_and_signed() -> Result<()> 
 
     world.result(r#"{"id":"1","total":7}"#).await?;
     let delivered = delivery(&world, "erp", "delivered").await?;
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    until_another_is_delivered(&world).await?;
 
     let seen = received(&world, "/plain/erp").await?;
     assert_eq!(seen.len(), 1, "{seen:?}");
@@ -96,7 +114,8 @@ async fn a_subscribed_webhook_receives_an_event_once_and_signed() -> Result<()> 
     assert_eq!(body["type"], "order.paid");
     assert_eq!(body["id"], delivered.event.to_string());
     assert_eq!(body["data"], json!({"id": "1", "total": 7}));
-    assert_eq!(world.engine.metrics().deliveries_made.get(), 1);
+    let made = world.engine.metrics().deliveries_made.get();
+    assert_eq!(made, 2, "this one, and the other");
     Ok(())
 }
 
@@ -157,9 +176,9 @@ async fn a_slow_webhook_delays_no_other() -> Result<()> {
     for id in 0..40 {
         world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?;
     }
-    let count = soon(async || {
-        let count = world.peer.count("/plain/quick").await?.effects;
-        Ok((count >= 40).then_some(count))
+    let look = async || Ok(world.peer.count("/plain/quick").await?.effects);
+    let count = until("the deliveries to the quick one", look, |count| {
+        *count >= 40
     })
     .await?;
 
@@ -183,7 +202,7 @@ async fn a_removed_subscription_receives_nothing_more() -> Result<()> {
         .next_times("/plain/erp", 99, Behaviour::AnswerStatus(503))
         .await?;
     world.result(r#"{"id":"1"}"#).await?;
-    soon(async || {
+    until_some("an attempt that failed", async || {
         let due = webhook_deliveries::list(cell.every(), id, "erp", Some("due"), None, 1).await?;
         Ok(due.into_iter().find(|one| one.note.is_some()))
     })
@@ -192,12 +211,13 @@ async fn a_removed_subscription_receives_nothing_more() -> Result<()> {
     let failed = world.engine.delete_subscription(world.by(), "erp").await?;
     let before = received(&world, "/plain/erp").await?.len();
     world.result(r#"{"id":"2"}"#).await?;
-    clock::move_ahead(cell, Duration::from_secs(60)).await?;
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    world.move_clock(Duration::from_secs(60)).await?;
+    until_another_is_delivered(&world).await?;
 
     assert_eq!(failed, 1);
     assert_eq!(received(&world, "/plain/erp").await?.len(), before);
-    assert!(subscriptions::list(cell.home(), id).await?.is_empty());
+    let left = subscriptions::list(cell.home(), id).await?;
+    assert!(left.iter().all(|one| one.name != "erp"), "{left:?}");
     Ok(())
 }
 
@@ -209,7 +229,7 @@ async fn delivered_events_are_deleted_after_a_month() -> Result<()> {
     delivery(&world, "erp", "delivered").await?;
 
     let early = webhook_deliveries::forget(cell.every()).await?;
-    clock::move_ahead(cell, Duration::from_secs(31 * 86_400)).await?;
+    world.move_clock(Duration::from_secs(31 * 86_400)).await?;
     let late = webhook_deliveries::forget(cell.every()).await?;
 
     assert_eq!((early, late), (0, 1));
@@ -226,8 +246,8 @@ async fn deliveries_over_a_paused_connection_wait_for_its_end() -> Result<()> {
     world.result(r#"{"id":"1"}"#).await?;
     let due = delivery(&world, "erp", "due").await?;
     // Longer than attempts are made at a delivery.
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(4 * 86_400)).await?;
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    world.move_clock(Duration::from_secs(4 * 86_400)).await?;
+    until_another_is_delivered(&world).await?;
     let meanwhile = received(&world, "/plain/erp").await?.len();
     world
         .peer
@@ -235,8 +255,16 @@ async fn deliveries_over_a_paused_connection_wait_for_its_end() -> Result<()> {
         .await?;
     let resumed = world.engine.resume_paused(world.by(), hook, None, None);
     assert!(resumed.await?);
-    soon(async || Ok((world.peer.count("/plain/erp").await?.calls > 0).then_some(()))).await?;
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(60)).await?;
+    let look = async || {
+        let (cell, id) = (world.engine.cell(), world.namespace_id);
+        let mut all = webhook_deliveries::list(cell.every(), id, "erp", None, None, 10).await?;
+        all.pop().context("a delivery")
+    };
+    until("the refusal to be recorded", look, |one| {
+        one.note.is_some() || one.state == "delivered"
+    })
+    .await?;
+    world.move_clock(Duration::from_secs(60)).await?;
     delivery(&world, "erp", "delivered").await?;
 
     assert_eq!((due.attempt, meanwhile), (0, 0), "nothing leaves meanwhile");

@@ -1,7 +1,7 @@
 //! Destinations: what a connection decides, what is missing, and what is too large for the journal.
 
 use anyhow::{Context, Result};
-use semel_engine::Accepted;
+use semel_engine::{Accepted, ConnectionError};
 use semel_model::event::Event;
 use semel_model::guard::Guard;
 use semel_model::run::RunState;
@@ -80,7 +80,13 @@ async fn a_step_over_a_connection_that_is_gone_sends_nothing() -> Result<()> {
     // Directly in the database: the engine removes no connection that a live flow uses.
     let act = AuditEntry::new(world.namespace_id, "test", "connection.delete", "bank");
     connections::delete(world.engine.cell().home(), world.namespace_id, "bank", &act).await?;
-    tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
+    // The engine reads connections anew before it tests one.
+    let tested = world
+        .engine
+        .test_connection(world.namespace_id, "bank")
+        .await;
+    let unknown = matches!(tested, Err(ConnectionError::Unknown));
+    assert!(unknown, "the engine still knows it: {tested:?}");
 
     let (_, end) = world.play(r#"{"id":"1"}"#).await?;
 

@@ -3,14 +3,14 @@
 use anyhow::{Context, Result};
 use semel_engine::{SettleError, Settlement};
 use semel_model::run::RunState;
-use semel_store::{clock, effects, runs};
-use semel_testkit::patience;
+use semel_store::{effects, runs};
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until_some};
 use std::time::Duration;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
-const CALL: &str = "steps:\n  - id: call\n    http: { post: 'PEER/PATH/x', json: { id: '${{ input.id }}' }, timeout: 1s }\n";
+const CALL: &str = "steps:\n  - id: call\n    http: { post: 'PEER/PATH/x', json: { id: '${{ input.id }}' }, timeout: 20s }\n";
 
 async fn world_with(path: &str, guard: &str) -> Result<World> {
     let world = World::start().await?;
@@ -130,18 +130,19 @@ async fn an_operator_may_not_deny_an_effect_too_soon() -> Result<()> {
         .engine
         .settle(world.namespace_id, doubt.id, settlement(), "test")
         .await;
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(120)).await?;
-    // The lease is past with the clock; the session begins anew.
-    let later = loop {
-        match world
+    // The lease, the timeout and the margin make 110 seconds.
+    world.move_clock(Duration::from_secs(120)).await?;
+    let later = until_some("the run to be free", async || {
+        let settled = world
             .engine
             .settle(world.namespace_id, doubt.id, settlement(), "test")
-            .await
-        {
-            Err(SettleError::Busy) => tokio::time::sleep(Duration::from_millis(50)).await,
-            other => break other,
-        }
-    };
+            .await;
+        Ok(match settled {
+            Err(SettleError::Busy) => None,
+            other => Some(other),
+        })
+    })
+    .await?;
     let end = world
         .engine
         .await_end(accepted.run, patience())
@@ -166,7 +167,7 @@ async fn a_decision_is_about_the_attempt_that_was_looked_at() -> Result<()> {
         .await?
         .items
         .remove(0);
-    clock::move_ahead(cell, Duration::from_secs(120)).await?;
+    world.move_clock(Duration::from_secs(120)).await?;
     let settle = async || {
         let reason = "looked it up".to_owned();
         let settlement = Settlement::DidNotHappen { reason };
@@ -176,7 +177,7 @@ async fn a_decision_is_about_the_attempt_that_was_looked_at() -> Result<()> {
     // Both operators looked at the first attempt. The later one finds the second, which may have
     // acted.
     let (one, two) = tokio::join!(settle(), settle());
-    let again = soon(async || {
+    let again = until_some("the second doubt", async || {
         Ok(effects::list_doubts(cell.every(), id, None, 10)
             .await?
             .items
@@ -224,7 +225,7 @@ async fn a_probe_finds_what_happened() -> Result<()> {
 
 #[tokio::test]
 async fn a_settlement_that_comes_too_soon_does_not_stop_the_probe() -> Result<()> {
-    let guard = "    guard: probe\n    probe: { http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', after: 6s }\n";
+    let guard = "    guard: probe\n    probe: { http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', after: 10m }\n";
     let world = world_with("plain", guard).await?;
     world
         .peer
@@ -233,7 +234,7 @@ async fn a_settlement_that_comes_too_soon_does_not_stop_the_probe() -> Result<()
 
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let (cell, id) = (world.engine.cell(), world.namespace_id);
-    let doubt = soon(async || {
+    let doubt = until_some("a doubt", async || {
         Ok(effects::list_doubts(cell.every(), id, None, 10)
             .await?
             .items
@@ -245,6 +246,7 @@ async fn a_settlement_that_comes_too_soon_does_not_stop_the_probe() -> Result<()
         .engine
         .settle(id, doubt.id, Settlement::DidNotHappen { reason }, "test")
         .await;
+    world.move_clock(Duration::from_secs(601)).await?;
     let end = world.engine.await_end(accepted.run, patience()).await?;
 
     assert!(
@@ -277,7 +279,7 @@ async fn nothing_is_undone_before_the_doubt_is_settled() -> Result<()> {
     world
         .publish(
             "steps:\n  - { id: book, http: { post: PEER/plain/book, text: hi }, undo: { http: { delete: PEER/plain/unbook } } }\n\
-             \x20 - { id: pay, http: { post: PEER/plain/pay, text: hi, timeout: 1s }, undo: { http: { delete: PEER/plain/refund } } }\n\
+             \x20 - { id: pay, http: { post: PEER/plain/pay, text: hi }, undo: { http: { delete: PEER/plain/refund } } }\n\
              \x20 - { id: no, fail: { code: sold-out, message: nothing left } }\non_failure: undo\n",
         )
         .await?;

@@ -5,11 +5,11 @@ use semel_engine::{DropWish, Intake, Settlement};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::{duplicates, effects};
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until, until_some};
 use serde_json::json;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 mod by_hand;
 
@@ -84,13 +84,12 @@ async fn after_a_dropped_key_nothing_is_sent_again() -> Result<()> {
     assert_eq!(end.result, reused.result, "the result is the first one's");
     assert_eq!(world.peer.count("/plain/").await?.calls, 2);
     let cell = world.engine.cell();
-    let stopped = soon(async || {
+    let look = async || {
         let of_run =
             duplicates::list_of_run(cell.of(first.run), world.namespace_id, first.run, None, 9);
-        let stopped = of_run.await?;
-        Ok((stopped.len() == 2).then_some(stopped))
-    })
-    .await?;
+        Ok(of_run.await?)
+    };
+    let stopped = until("two repeats", look, |stopped| stopped.len() == 2).await?;
     assert!(
         stopped.iter().all(|it| it.stopped_by == "ledger"),
         "{stopped:?}"
@@ -114,7 +113,7 @@ async fn a_doubt_that_was_given_up_is_taken_over_by_the_next_run() -> Result<()>
     };
 
     world.deliver(r#"{"id":"1"}"#).await?;
-    let first = soon(doubt).await?;
+    let first = until_some("a doubt", doubt).await?;
     let reason = "not worth it".to_owned();
     engine
         .settle(id, first.id, Settlement::Fail { reason }, "test")
@@ -124,7 +123,7 @@ async fn a_doubt_that_was_given_up_is_taken_over_by_the_next_run() -> Result<()>
     let sent = keys(&world, "/plain/charges").await?;
     drop_key(&world, "1", false).await?;
     world.deliver(r#"{"id":"1"}"#).await?;
-    let again = soon(doubt).await?;
+    let again = until_some("the doubt again", doubt).await?;
 
     assert_eq!(end, RunState::Failed);
     assert_eq!(again.id, first.id, "the same effect");
@@ -317,7 +316,7 @@ async fn a_callback_to_the_first_address_ends_the_wait_of_the_next_run() -> Resu
         \x20 - id: word\n    wait: { callback: true, within: 1h }\nresult: steps.word.result\n";
     publish(&world, "", ask).await?;
     let first = world.deliver(r#"{"id":"o-1"}"#).await?.run;
-    let token = soon(async || {
+    let token = until_some("the address of the wait", async || {
         let seen = world.peer.effects().await?;
         let Some(asked) = seen.first() else {
             return Ok(None);
@@ -329,15 +328,15 @@ async fn a_callback_to_the_first_address_ends_the_wait_of_the_next_run() -> Resu
     .await?;
     let cell = world.engine.cell();
     semel_store::queue::ask_cancel(cell.of(first), world.namespace_id, first).await?;
-    soon(async || {
-        let end = semel_store::runs::find_snapshot(cell.of(first), first).await?;
-        Ok(end.filter(|it| it.state.is_ended()))
+    let end = async || Ok(semel_store::runs::find_snapshot(cell.of(first), first).await?);
+    until("the first run to end", end, |end| {
+        end.as_ref().is_some_and(|it| it.state.is_ended())
     })
     .await?;
     drop_key(&world, "o-1", false).await?;
 
     let next = world.deliver(r#"{"id":"o-1"}"#).await?.run;
-    let answered = soon(async || {
+    let answered = until_some("the callback to be taken", async || {
         let answered = world.engine.call_back(&token, b"\"yes\"").await;
         Ok(answered.ok())
     })

@@ -1,16 +1,15 @@
 //! Shared entries: sets that commit together, in the order of their steps, and once each.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::pauses::PauseKind;
-use semel_testkit::patience;
 use serde_json::{Value, json};
 
-use crate::world::{World, soon};
+use crate::pauses::{all_end, until_all_paused};
+use crate::world::World;
 
 const THREE: &str = "steps:\n  - id: a\n    kv: { set: 'a/${{ input.id }}', value: 1 }\n\
     \x20 - id: b\n    kv: { set: 'b/${{ input.id }}', value: '${{ steps.a.result }}' }\n\
@@ -203,18 +202,15 @@ async fn a_pause_refuses_sets_that_were_decided_before_it_and_none_is_made_twice
         ensure!(paused?, "it was not paused");
         let at_return = count(&world, INTENTS).await?;
         delivered?;
-        tokio::time::sleep(Duration::from_millis(500)).await;
         // What was intended before may be set yet.
+        interrupted += until_all_paused(&world).await?;
         assert_eq!(
             at_return,
             count(&world, INTENTS).await?,
             "no intent follows the pause"
         );
-        interrupted += count(&world, "SELECT count(*) FROM queue").await?;
         ensure!(pausing.resume_paused(world.by(), flow, None, None).await?);
-        let open = "SELECT count(*) FROM queue";
-        let ended = soon(async || Ok((count(&world, open).await? == 0).then_some(())));
-        tokio::time::timeout(patience(), ended).await??;
+        all_end(&world).await?;
     }
 
     let all = (3 * ROUNDS * RUNS) as i64;

@@ -7,13 +7,13 @@ use anyhow::{Context, Result, bail, ensure};
 use semel_engine::{EraseError, Intake};
 use semel_model::RunId;
 use semel_model::run::RunState;
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
-use serde_json::json;
+use semel_testkit::{patience, until};
+use serde_json::{Value, json};
 
 use crate::approvals::{decide, open_approval, token};
 use crate::tasks::hands::{answer, done, take};
-use crate::world::{World, soon};
+use crate::world::World;
 
 /// Everything that a person or a program can say in a run, with a word of a customer's in each place.
 const EVERYTHING: &str = "steps:
@@ -74,7 +74,13 @@ async fn play(world: &World) -> Result<(RunId, String)> {
     answer(world, &task, done(json!({"said": "planted-answer"}))).await?;
     let asked = open_approval(world, run).await?;
     decide(world, &asked, &token("ada", &[]), true).await?;
-    let url = soon(async || Ok(world.kv("url").await?.as_str().map(str::to_owned))).await?;
+    let url = until(
+        "the address",
+        async || world.kv("url").await,
+        Value::is_string,
+    )
+    .await?;
+    let url = url.as_str().context("an address")?;
     let token = url.rsplit('/').next().context("a token")?;
     world
         .engine
@@ -86,12 +92,15 @@ async fn play(world: &World) -> Result<(RunId, String)> {
     // Refused or answered: it is recorded with its payload.
     let other = r#"{"id":"o-1","name":"planted-mismatch","items":[],"long":""}"#;
     let _ = world.try_deliver_to("story", other).await;
-    soon(async || {
-        let found = planted(world).await?;
-        let repeated = found.iter().any(|(table, _)| table == "duplicates");
-        let dispatched = !found.iter().any(|(table, _)| table == "outbox");
-        Ok((repeated && dispatched).then_some(()))
-    })
+    until(
+        "the repeat and the event",
+        async || planted(world).await,
+        |found| {
+            let repeated = found.iter().any(|(table, _)| table == "duplicates");
+            let dispatched = !found.iter().any(|(table, _)| table == "outbox");
+            repeated && dispatched
+        },
+    )
     .await?;
     Ok((run, payload))
 }
@@ -165,7 +174,7 @@ async fn what_was_done_is_not_repeated_after_it_was_erased() -> Result<()> {
         .erase_run(world.namespace_id, first.run, "request 118", "test")
         .await?;
     let cell = world.engine.cell();
-    semel_store::clock::move_ahead(cell, Duration::from_secs(2 * 86_400)).await?;
+    world.move_clock(Duration::from_secs(2 * 86_400)).await?;
     semel_store::retention::forget_keys(cell.every()).await?;
 
     let (second, end) = world.play(payload).await?;
@@ -189,7 +198,8 @@ async fn a_run_that_has_not_ended_or_is_in_doubt_is_not_erased_and_an_erased_one
     let (engine, id) = (&world.engine, world.namespace_id);
     let (failed, _) = world.play(r#"{"id":"failed","waits":false}"#).await?;
     let waiting = world.deliver(r#"{"id":"waiting","waits":true}"#).await?;
-    soon(async || Ok((world.peer.count("/plain/").await?.calls == 2).then_some(()))).await?;
+    let calls = async || Ok(world.peer.count("/plain/").await?.calls);
+    until("the second charge", calls, |calls| *calls == 2).await?;
     world
         .peer
         .next("/plain/", Behaviour::CloseWithoutAnswer)

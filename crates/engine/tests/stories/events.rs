@@ -1,16 +1,14 @@
 //! Events between flows: they commit with the run, and each makes one run of each that takes it.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use semel_model::run::RunState;
 use semel_store::effects;
 use semel_store::runs::{self, RunFilter, RunView};
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until};
 use serde_json::{Value, json};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 const EMIT: &str = "steps:\n  - id: tell\n    emit: { event: order.paid, data: '${{ input }}' }\n";
 
@@ -34,22 +32,24 @@ async fn heard(world: &World) -> Result<Vec<RunView>> {
 }
 
 async fn until_heard(world: &World, count: usize) -> Result<Vec<RunView>> {
-    soon(async || {
-        let heard = heard(world).await?;
-        let over = heard.iter().all(|run| run.state == RunState::Succeeded);
-        Ok((heard.len() >= count && over).then_some(heard))
-    })
+    let what = format!("{count} runs of the listener to succeed");
+    until(
+        &what,
+        async || heard(world).await,
+        |heard| {
+            let over = heard.iter().all(|run| run.state == RunState::Succeeded);
+            heard.len() >= count && over
+        },
+    )
     .await
 }
 
 async fn until_spread(world: &World) -> Result<()> {
-    soon(async || {
-        let client = world.engine.cell().reader().await?;
-        let row = client.query_one("SELECT count(*) FROM outbox", &[]).await?;
-        let left: i64 = row.get(0);
-        Ok((left == 0).then_some(()))
-    })
-    .await
+    let client = world.database().connect().await?;
+    let left = "SELECT count(*) FROM outbox";
+    let look = async || -> Result<i64> { Ok(client.query_one(left, &[]).await?.get(0)) };
+    until("the outbox to be empty", look, |left| *left == 0).await?;
+    Ok(())
 }
 
 fn results(heard: &[RunView]) -> Vec<String> {
@@ -72,18 +72,22 @@ async fn an_event_commits_with_its_run_and_makes_one_run_of_its_listener() -> Re
 
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     world.peer.until_held(1, patience()).await?;
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    let before = heard(&world).await?.len();
+    // Another run's event goes the same way meanwhile.
+    world.play(r#"{"id":"2"}"#).await?;
+    until_spread(&world).await?;
+    let before = until_heard(&world, 1).await?;
     world.peer.let_go().await?;
-    let patience = patience();
-    world.engine.await_end(accepted.run, patience).await?;
-    until_heard(&world, 1).await?;
+    world.engine.await_end(accepted.run, patience()).await?;
+    until_heard(&world, 2).await?;
     until_spread(&world).await?;
     world.play(r#"{"id":"1"}"#).await?;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    world.play(r#"{"id":"3"}"#).await?;
+    until_spread(&world).await?;
+    let all = until_heard(&world, 3).await?;
 
-    assert_eq!(before, 0, "nothing is dispatched before it is committed");
-    assert_eq!(results(&heard(&world).await?), ["\"1\""]);
+    let committed = "nothing is dispatched before it is committed";
+    assert_eq!(results(&before), ["\"2\""], "{committed}");
+    assert_eq!(results(&all), ["\"1\"", "\"2\"", "\"3\""]);
     Ok(())
 }
 

@@ -8,10 +8,11 @@ use semel_engine::Actor;
 use semel_model::run::RunState;
 use semel_model::{RunId, Span};
 use semel_store::namespaces::{self, NamespaceChange};
-use semel_store::{clock, retention};
+use semel_store::retention;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{until, until_some};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 const HISTORY: Span = Span::from_const_secs(90 * 86_400);
 
@@ -32,15 +33,14 @@ const TABLES: &[(&str, &str)] = &[
 ];
 
 async fn days_later(world: &World, days: u64) -> Result<()> {
-    let cell = world.engine.cell();
-    clock::move_ahead(cell, Duration::from_secs(days * 86_400)).await?;
-    retention::forget_keys(cell.every()).await?;
+    world.move_clock(Duration::from_secs(days * 86_400)).await?;
+    retention::forget_keys(world.engine.cell().every()).await?;
     Ok(())
 }
 
-/// Walks all runs once, as the service does. Gives how many runs have gone by now, by this or by the service itself, which
-/// looks at the moved clock as well.
-async fn delete_old(world: &World) -> Result<u64> {
+/// Walks all runs once, as the service does. Gives how many runs have gone by now, at least so many, by this or by the
+/// service itself, which looks at the moved clock as well.
+async fn delete_old(world: &World, least: u64) -> Result<u64> {
     let cell = world.engine.cell().every();
     let deleted_runs = &world.engine.metrics().runs_deleted;
     for release in retention::list_releases(cell).await? {
@@ -61,8 +61,13 @@ async fn delete_old(world: &World) -> Result<u64> {
         }
     }
     // The service counts what it deleted after it did.
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    Ok(deleted_runs.get())
+    let what = format!("{least} deleted runs");
+    until(
+        &what,
+        async || Ok(deleted_runs.get()),
+        |count| *count >= least,
+    )
+    .await
 }
 
 /// How many rows each table has of a key's runs.
@@ -107,14 +112,14 @@ async fn a_run_goes_with_everything_that_was_written_for_it_and_leaves_others_al
         let row = client.query_one(repeats, &[gone.run.as_uuid()]).await?;
         Ok(row.get(0))
     };
-    soon(async || {
-        let doubted = left(&world, doubtful.run).await?;
+    let look = async || Ok((left(&world, doubtful.run).await?, repeats().await?));
+    until("a doubt and a repeat", look, |(doubted, repeats)| {
         let is_doubted = doubted.iter().any(|(table, _)| *table == "attention");
-        Ok((is_doubted && repeats().await? == 1).then_some(()))
+        is_doubted && *repeats == 1
     })
     .await?;
     let waiting = world.deliver(r#"{"id":"waiting","waits":true}"#).await?;
-    soon(async || {
+    until_some("a run that sleeps", async || {
         let asleep = "SELECT 1 FROM queue WHERE run_id = $1 AND stage = 'waiting' AND due_at > moment() + interval '1 day'";
         let row = client.query_opt(asleep, &[waiting.run.as_uuid()]).await?;
         Ok(row.map(drop))
@@ -126,9 +131,9 @@ async fn a_run_goes_with_everything_that_was_written_for_it_and_leaves_others_al
     );
 
     days_later(&world, 89).await?;
-    let too_soon = delete_old(&world).await?;
+    let too_soon = delete_old(&world, 0).await?;
     days_later(&world, 2).await?;
-    let deleted = delete_old(&world).await?;
+    let deleted = delete_old(&world, 3).await?;
 
     assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!((too_soon, deleted), (0, 3), "the run and its two branches");
@@ -161,15 +166,15 @@ async fn what_an_earlier_run_did_is_not_repeated_after_that_run_is_gone() -> Res
         .await?;
     let mut runs = Vec::new();
     let mut deleted = Vec::new();
-    for _ in 0..3 {
+    for gone in 0..3 {
         runs.push(world.play(r#"{"id":"o-1"}"#).await?.0.run);
         days_later(&world, 50).await?;
-        deleted.push(delete_old(&world).await?);
+        deleted.push(delete_old(&world, gone).await?);
     }
     let charged = world.peer.count("/plain/").await?.effects;
     let held = left(&world, runs[0]).await?;
     days_later(&world, 100).await?;
-    let at_last = delete_old(&world).await?;
+    let at_last = delete_old(&world, 3).await?;
 
     assert_eq!(
         deleted,
@@ -198,7 +203,7 @@ async fn what_an_earlier_run_did_for_an_item_is_not_repeated() -> Result<()> {
         let (_, end) = world.play(&payload).await?;
         ensure!(end.state == RunState::Succeeded, "{end:?}");
         days_later(&world, 50).await?;
-        delete_old(&world).await?;
+        delete_old(&world, 0).await?;
     }
 
     assert_eq!(world.peer.count("/plain/").await?.effects, 2);
@@ -213,12 +218,12 @@ async fn a_held_key_keeps_its_run_and_a_key_of_new_intents_its_count() -> Result
     let (held, _) = world.play(r#"{"id":"held"}"#).await?;
 
     days_later(&world, 100).await?;
-    let while_held = delete_old(&world).await?;
+    let while_held = delete_old(&world, 0).await?;
     let repeat = world.deliver(r#"{"id":"held"}"#).await?;
     let client = world.database().connect().await?;
     client.execute("UPDATE claims SET intent = 1", &[]).await?;
     days_later(&world, 200).await?;
-    let afterwards = delete_old(&world).await?;
+    let afterwards = delete_old(&world, 1).await?;
 
     assert_eq!((while_held, afterwards), (0, 1));
     assert_eq!((repeat.replayed, repeat.run), (true, held.run));
@@ -241,7 +246,7 @@ async fn many_items_go_in_several_transactions() -> Result<()> {
         .await?;
 
     days_later(&world, 100).await?;
-    let deleted = delete_old(&world).await?;
+    let deleted = delete_old(&world, 601).await?;
 
     assert_eq!(end.state, RunState::Succeeded, "{end:?}");
     assert_eq!(deleted, 601);
@@ -251,7 +256,7 @@ async fn many_items_go_in_several_transactions() -> Result<()> {
 
 #[tokio::test]
 async fn a_namespace_says_how_long_its_runs_are_kept() -> Result<()> {
-    let world = World::start().await?;
+    let mut world = World::start().await?;
     world
         .publish("keep: 1h\nsteps:\n  - { id: a, function: '1' }\n")
         .await?;
@@ -271,10 +276,18 @@ async fn a_namespace_says_how_long_its_runs_are_kept() -> Result<()> {
         .set_namespace(by, &name.context("its name")?, change)
         .await?;
     days_later(&world, 2).await?;
+    // The service passes when a server starts, and every 30 seconds after that.
+    world.engine.shutdown().await;
+    world.engine = world.start_another().await?;
 
     assert_eq!(set.history, change.history);
-    // The service passes every 30 seconds.
-    soon(async || Ok(left(&world, run.run).await?.is_empty().then_some(()))).await
+    until(
+        "the run to go",
+        async || left(&world, run.run).await,
+        Vec::is_empty,
+    )
+    .await?;
+    Ok(())
 }
 
 /// Deliveries expire as fast as they are deleted, and commands are many: neither keeps the service from the rest.
@@ -286,7 +299,7 @@ async fn a_busy_task_of_retention_leaves_the_others_their_turn() -> Result<()> {
         .await?;
     let (kept, _) = world.play(r#"{"id":"o-1"}"#).await?;
     world.engine.shutdown().await;
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(31 * 86_400)).await?;
+    world.move_clock(Duration::from_secs(31 * 86_400)).await?;
     let client = world.database().connect().await?;
     client
         .batch_execute(
@@ -304,7 +317,7 @@ async fn a_busy_task_of_retention_leaves_the_others_their_turn() -> Result<()> {
 
     world.engine = world.start_another().await?;
     let is_free = "SELECT 1 FROM claims WHERE run_id = $1 AND expires_at IS NULL";
-    soon(async || {
+    until_some("a key that is free", async || {
         Ok(client
             .query_opt(is_free, &[kept.run.as_uuid()])
             .await?

@@ -6,23 +6,42 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use semel_model::RunId;
 use semel_model::effect;
 use semel_model::run::RunState;
-use semel_store::{clock, effects, runs};
+use semel_store::{effects, runs};
 use semel_testkit::peer::Behaviour;
 use semel_testkit::proxy::Cut;
-use semel_testkit::{Proxy, patience};
+use semel_testkit::{Proxy, patience, until, until_some};
 use serde_json::json;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 const ASK: &str =
     "http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0'";
 
 fn call(path: &str, guard: &str) -> String {
+    call_within("20s", path, guard)
+}
+
+fn call_within(timeout: &str, path: &str, guard: &str) -> String {
     format!(
-        "steps:\n  - id: call\n    http: {{ post: 'PEER/{path}/x', json: {{ id: '${{{{ input.id }}}}' }}, timeout: 1s }}\n    {guard}\n"
+        "steps:\n  - id: call\n    http: {{ post: 'PEER/{path}/x', json: {{ id: '${{{{ input.id }}}}' }}, timeout: {timeout} }}\n    {guard}\n"
     )
+}
+
+/// Waits until the destination was asked, and knew of nothing; gives what the ledger notes about the effect.
+async fn until_absent(world: &World, run: RunId) -> Result<String> {
+    let asked = async || Ok(world.peer.count("/items").await?.calls);
+    until("the destination to be asked", asked, |calls| *calls > 0).await?;
+    until_some("a note in the ledger", async || {
+        let cell = world.engine.cell();
+        let found = runs::find(cell.of(run), world.namespace_id, run).await?;
+        let day = found.context("the run")?.partition_date;
+        let listed = effects::list_of_run(cell.of(run), world.namespace_id, day, run).await?;
+        Ok(listed.into_iter().find_map(|effect| effect.note))
+    })
+    .await
 }
 
 #[tokio::test]
@@ -112,8 +131,7 @@ async fn act_late(millis: u64, probe: &str) -> Result<()> {
         .await?;
 
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
-    let patience = Duration::from_millis(millis) + Duration::from_secs(40);
-    let end = world.engine.await_end(run, patience).await?;
+    let end = world.engine.await_end(run, patience()).await?;
     let end = end.context("the run")?;
 
     assert_eq!(end.state, RunState::Succeeded, "{end:?}");
@@ -143,19 +161,10 @@ async fn absent_is_believed_once_nothing_can_arrive_any_more() -> Result<()> {
         .await?;
 
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
-    soon(async || Ok((world.peer.count("/items").await?.calls > 0).then_some(()))).await?;
-    let note = soon(async || {
-        let cell = world.engine.cell();
-        let found = runs::find(cell.of(run), world.namespace_id, run).await?;
-        let found = found.context("the run")?;
-        let listed =
-            effects::list_of_run(cell.of(run), world.namespace_id, found.partition_date, run)
-                .await?;
-        Ok(listed.into_iter().find_map(|effect| effect.note))
-    })
-    .await?;
+    let note = until_absent(&world, run).await?;
     let early = world.peer.count("/plain/").await?.effects;
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(70)).await?;
+    // The lease, the timeout and the margin make 110 seconds.
+    world.move_clock(Duration::from_secs(120)).await?;
     let end = world.engine.await_end(run, patience()).await?;
     let end = end.context("the run")?;
 
@@ -175,7 +184,7 @@ async fn a_connection_says_how_long_its_destination_may_still_act() -> Result<()
         .await?;
     world
         .publish(&format!(
-            "steps:\n  - id: call\n    http: {{ connection: slow, post: /plain/x, json: {{ id: '${{{{ input.id }}}}' }}, timeout: 1s }}\n    guard: probe\n    probe: {{ {ASK}, after: 100ms }}\n"
+            "steps:\n  - id: call\n    http: {{ connection: slow, post: /plain/x, json: {{ id: '${{{{ input.id }}}}' }}, timeout: 20s }}\n    guard: probe\n    probe: {{ {ASK}, after: 100ms }}\n"
         ))
         .await?;
     world
@@ -183,8 +192,15 @@ async fn a_connection_says_how_long_its_destination_may_still_act() -> Result<()
         .next("/plain/", Behaviour::CloseBeforeEffect)
         .await?;
 
-    let (_, end) = world.play(r#"{"id":"1"}"#).await?;
+    let run = world.deliver(r#"{"id":"1"}"#).await?.run;
+    until_absent(&world, run).await?;
+    let early = world.peer.count("/plain/").await?.effects;
+    // Longer than the lease, the timeout and a second, and shorter than with the margin of other connections.
+    world.move_clock(Duration::from_secs(60)).await?;
+    let end = world.engine.await_end(run, patience()).await?;
+    let end = end.context("the run")?;
 
+    assert_eq!(early, 0, "absent was not believed at once");
     assert_eq!(
         end.state,
         RunState::Succeeded,
@@ -211,9 +227,8 @@ async fn a_response_with_a_huge_external_id_is_retried_no_more_than_any() -> Res
 #[tokio::test]
 async fn a_response_that_drips_is_a_doubt_and_not_a_failure() -> Result<()> {
     let world = World::start().await?;
-    world
-        .publish(&call("drip/200/plain", "guard: review"))
-        .await?;
+    let steps = call_within("1s", "drip/200/plain", "guard: review");
+    world.publish(&steps).await?;
 
     let (accepted, end) = world.play(r#"{"id":"1"}"#).await?;
     let cell = world.engine.cell();

@@ -5,11 +5,11 @@ use anyhow::{Context, Result, bail};
 use semel_engine::{Intake, IntakeError, Start, WebhookRequest};
 use semel_model::run::RunState;
 use semel_model::{Key, TriggerKind};
-use semel_testkit::patience;
+use semel_testkit::{patience, until};
 use serde_json::{Value, json};
 
 use crate::control::fault;
-use crate::world::{World, soon};
+use crate::world::World;
 
 const STRICT: &str = "flow: story
 trigger:
@@ -106,10 +106,12 @@ async fn events_and_calls_meet_the_schema_too() -> Result<()> {
         "{}",
         told.message
     );
-    soon(async || {
-        let refused = "SELECT count(*) FROM refused_deliveries WHERE code = 'input-invalid'";
-        Ok((count(&world, refused).await? == 2).then_some(()))
-    })
+    let refused = "SELECT count(*) FROM refused_deliveries WHERE code = 'input-invalid'";
+    until(
+        "two refusals",
+        async || count(&world, refused).await,
+        |count| *count == 2,
+    )
     .await?;
     assert_eq!(count(&world, "SELECT count(*) FROM runs").await?, 1);
     Ok(())

@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use semel_engine::Accepted;
 use semel_model::RunId;
 use semel_model::run::RunState;
-use semel_store::clock;
 use semel_store::runs::{self, RunSnapshot};
-use semel_testkit::patience;
+use semel_testkit::peer::Held;
+use semel_testkit::{patience, until as until_true};
 use serde_json::{Value, json};
 
 use crate::overlap::{until, until_gates_are_empty};
-use crate::world::{World, soon};
+use crate::world::World;
 
 async fn deliver(world: &World, id: &str, object: &str) -> Result<Accepted> {
     let payload = json!({ "id": id, "object": object });
@@ -34,6 +34,22 @@ async fn starts(world: &World) -> Result<Vec<Timestamp>> {
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
+/// Waits until each of so many runs is held at the peer or waits at a gate, and some are held.
+async fn until_held_or_waiting(world: &World, runs: usize) -> Result<(Vec<Held>, usize)> {
+    let client = world.database().connect().await?;
+    let waiting = "SELECT count(*) FROM gate_entries WHERE place = 'waiting'";
+    let look = async || {
+        let waiting: i64 = client.query_one(waiting, &[]).await?.get(0);
+        let held = world.peer.until_held(0, Duration::ZERO).await?;
+        Ok((held, usize::try_from(waiting)?))
+    };
+    let what = format!("{runs} runs to be held, or to wait");
+    until_true(&what, look, |(held, waiting)| {
+        !held.is_empty() && held.len() + waiting == runs
+    })
+    .await
+}
+
 #[tokio::test]
 async fn no_more_runs_are_active_than_the_limit_of_their_key() -> Result<()> {
     let world = World::start().await?;
@@ -48,13 +64,10 @@ async fn no_more_runs_are_active_than_the_limit_of_their_key() -> Result<()> {
     runs.push(deliver(&world, "6", "b").await?.run);
     until(&world, runs[4], "gate_waiting").await?;
     let mut most = 0;
-    let mut left = runs.len();
-    while left > 0 {
-        let held = world.peer.until_held(1, patience()).await?;
+    for left in (1..=runs.len()).rev() {
+        let (held, _) = until_held_or_waiting(&world, left).await?;
         most = most.max(held.len());
         world.peer.let_one_go(&held[0]).await?;
-        left -= 1;
-        tokio::time::sleep(Duration::from_millis(100)).await;
     }
     for run in runs {
         assert_eq!(end(&world, run).await?.state, RunState::Succeeded);
@@ -72,19 +85,26 @@ async fn runs_start_no_faster_than_the_rate_by_the_database_s_clock() -> Result<
 
     let mut runs = Vec::new();
     for id in 0..6 {
-        runs.push(deliver(&world, &id.to_string(), "a").await?.run);
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        let run = deliver(&world, &id.to_string(), "a").await?.run;
+        // In their order: the first two start, and the others wait.
+        if id < 2 {
+            assert_eq!(end(&world, run).await?.state, RunState::Succeeded);
+        } else {
+            until(&world, run, "gate_waiting").await?;
+        }
+        runs.push(run);
     }
     let mut seen = Vec::new();
     for _ in 0..3 {
-        soon(async || {
+        let look = async || {
             let over = runs::list_snapshots(world.engine.cell().every(), &runs).await?;
             let over = over.iter().filter(|run| run.state == RunState::Succeeded);
-            Ok((over.count() == seen.len() + 2).then_some(()))
-        })
-        .await?;
+            Ok(over.count())
+        };
+        let wanted = seen.len() + 2;
+        until_true("two more runs to end", look, |over| *over == wanted).await?;
         seen.extend(starts(&world).await?);
-        clock::move_ahead(world.engine.cell(), Duration::from_secs(3_601)).await?;
+        world.move_clock(Duration::from_secs(3_601)).await?;
     }
 
     for pair in seen.windows(3) {
@@ -110,7 +130,7 @@ async fn only_the_newest_run_of_an_object_starts_once_it_is_quiet() -> Result<()
     until(&world, second.run, "gate_waiting").await?;
     let other = deliver(&world, "3", "b").await?;
     let dropped = end(&world, first.run).await?;
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(1_801)).await?;
+    world.move_clock(Duration::from_secs(1_801)).await?;
     let newest = end(&world, second.run).await?;
     let other = end(&world, other.run).await?;
 
@@ -155,18 +175,14 @@ async fn under_a_backlog_a_higher_priority_begins_first_and_a_lower_one_last() -
     for _ in 0..4 {
         let held = world.peer.until_held(1, patience()).await?;
         world.peer.let_one_go(&held[0]).await?;
-        soon(async || {
-            let now = world.peer.until_held(0, Duration::ZERO).await?;
-            let gone = !now.iter().any(|it| it.id == held[0].id);
-            Ok(gone.then_some(()))
+        let look = async || world.peer.until_held(0, Duration::ZERO).await;
+        until_true("the run to go", look, |now| {
+            !now.iter().any(|it| it.id == held[0].id)
         })
         .await?;
     }
-    let effects = soon(async || {
-        let effects = world.peer.effects().await?;
-        Ok((effects.len() == 4).then_some(effects))
-    })
-    .await?;
+    let look = async || world.peer.effects().await;
+    let effects = until_true("four effects", look, |effects| effects.len() == 4).await?;
 
     let bodies: Vec<Value> = effects
         .iter()

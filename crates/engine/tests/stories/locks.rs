@@ -1,13 +1,12 @@
 //! Locks and compare-and-set: which run holds, which was first, and which is late.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use semel_model::RunId;
 use semel_model::run::RunState;
-use semel_testkit::patience;
+use semel_testkit::{patience, until};
 use serde_json::{Value, json};
 
+use crate::overlap::events;
 use crate::world::World;
 
 /// Takes the lock, calls, and frees the lock.
@@ -32,15 +31,20 @@ async fn of_two_runs_one_waits_and_gets_a_higher_token() -> Result<()> {
     let first = world.deliver(r#"{"id":"1"}"#).await?;
     world.peer.until_held(1, patience()).await?;
     let second = world.deliver(r#"{"id":"2"}"#).await?;
-    tokio::time::sleep(Duration::from_millis(700)).await;
-    let inside = world.peer.count("/hold/").await?.calls;
+    let look = async || {
+        let inside = world.peer.count("/hold/").await?.calls;
+        let second = events(&world, second.run).await?;
+        Ok((inside, second.iter().any(|it| it["event"] == "failed")))
+    };
+    let what = "the second run to be turned away, or let in";
+    let seen = until(what, look, |(inside, failed)| *inside > 1 || *failed).await?;
+    assert_eq!(seen, (1, true), "only one is behind the door");
     world.peer.let_go().await?;
     let first = end(&world, first.run).await?;
     world.peer.until_held(1, patience()).await?;
     world.peer.let_go().await?;
     let second = end(&world, second.run).await?;
 
-    assert_eq!(inside, 1, "only one is behind the door");
     assert_eq!(first, json!({"token": 1, "released": true}));
     assert_eq!(second, json!({"token": 2, "released": true}));
     Ok(())

@@ -5,19 +5,19 @@ use semel_model::Span;
 use semel_model::effect::EffectState;
 use semel_model::run::RunState;
 use semel_store::{duplicates, effects, runs};
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
 use semel_testkit::proxy::Cut;
+use semel_testkit::{patience, until_some};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 const LOOK: &str = "guard: probe\n    probe: { before: true, http: { get: 'PEER/items?id=${{ input.id }}' }, found: 'probe.json.items.size() > 0', result: 'probe.json.items[0]', after: 100ms, because: it acts at once or never }\n    external_id: result.index\n";
 
 fn call() -> String {
     format!(
-        "steps:\n  - id: call\n    http: {{ post: 'PEER/plain/ours', json: {{ id: '${{{{ input.id }}}}' }}, timeout: 1s }}\n    {LOOK}"
+        "steps:\n  - id: call\n    http: {{ post: 'PEER/plain/ours', json: {{ id: '${{{{ input.id }}}}' }} }}\n    {LOOK}"
     )
 }
 
@@ -49,7 +49,7 @@ async fn what_another_system_made_is_done_and_nothing_is_sent() -> Result<()> {
     let day = run.context("the run")?.partition_date;
     let of_run = effects::list_of_run(cell.of(accepted.run), world.namespace_id, day, accepted.run);
     let ledger = of_run.await?;
-    let stopped = soon(async || {
+    let stopped = until_some("a repeat that was stopped", async || {
         let all = duplicates::list(cell.every(), world.namespace_id, None, 10, true).await?;
         Ok(all.into_iter().find(|one| one.run == accepted.run))
     })
@@ -149,6 +149,10 @@ async fn a_server_that_dies_while_it_looks_leaves_nothing_behind() -> Result<()>
     proxy.refuse();
     proxy.cut(Cut::Reset);
     make_elsewhere(&world, "7").await?;
+    // Its lease ends: it cannot renew it.
+    let over = "UPDATE sessions SET expires_at = moment()";
+    let client = world.database().connect().await?;
+    client.execute(over, &[]).await?;
     let other = world.start_another().await?;
     let end = other.await_end(run, patience()).await?;
     // The first server hears that there is nothing, and may not act on it any more.

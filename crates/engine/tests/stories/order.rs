@@ -7,7 +7,7 @@ use semel_engine::{Intake, IntakeError, StaleDelivery};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::runs::RunSnapshot;
-use semel_store::{clock, object_versions, retention};
+use semel_store::{object_versions, retention};
 use semel_testkit::patience;
 use serde_json::{Value, json};
 
@@ -162,7 +162,7 @@ async fn a_version_expires_with_its_key() -> Result<()> {
     end(&world, first.run).await?;
     stale(&world, &payload("a", 1)).await?;
 
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(3_900)).await?;
+    world.move_clock(Duration::from_secs(3_900)).await?;
     retention::sweep(world.engine.cell().every()).await?;
     let later = world.deliver(&payload("a", 1)).await?;
     let_one_go(&world).await?;

@@ -6,10 +6,10 @@ use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::runs::RunSnapshot;
 use semel_store::{gates, journal, runs};
-use semel_testkit::patience;
+use semel_testkit::{patience, until as until_true};
 use serde_json::{Value, json};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 /// A run calls the peer, is held there, and continues. It learns of a cancellation with the commit
 /// of the second step, so there is a third.
@@ -57,11 +57,15 @@ pub(crate) async fn events(world: &World, run: RunId) -> Result<Vec<Value>> {
 
 /// Waits until a run's journal says that something happened.
 pub(crate) async fn until(world: &World, run: RunId, event: &str) -> Result<Value> {
-    soon(async || {
-        let events = events(world, run).await?;
-        Ok(events.into_iter().find(|it| it["event"] == event))
-    })
-    .await
+    let what = format!("{event} in the journal of {run}");
+    let is_it = |it: &Value| it["event"] == event;
+    let events = until_true(
+        &what,
+        async || events(world, run).await,
+        |events| events.iter().any(is_it),
+    )
+    .await?;
+    events.into_iter().find(is_it).context("an event")
 }
 
 /// Who acted at the peer, in order.
@@ -76,14 +80,17 @@ async fn acted(world: &World) -> Result<Vec<String>> {
 
 /// Waits until no gate has an entry.
 pub(crate) async fn until_gates_are_empty(world: &World) -> Result<()> {
-    soon(async || {
-        let client = world.engine.cell().reader().await?;
-        let left = "SELECT (SELECT count(*) FROM gate_entries) + (SELECT count(*) FROM gate_exits)
-                         + (SELECT count(*) FROM gates WHERE idle_at IS NULL)";
-        let left: i64 = client.query_one(left, &[]).await?.get(0);
-        Ok((left == 0).then_some(()))
-    })
-    .await
+    let left = "SELECT (SELECT count(*) FROM gate_entries) + (SELECT count(*) FROM gate_exits)
+                     + (SELECT count(*) FROM gates WHERE idle_at IS NULL)";
+    until_none(world, "gates to be empty", left).await
+}
+
+/// Waits until a query counts nothing.
+async fn until_none(world: &World, what: &str, left: &str) -> Result<()> {
+    let client = world.database().connect().await?;
+    let look = async || -> Result<i64> { Ok(client.query_one(left, &[]).await?.get(0)) };
+    until_true(what, look, |left| *left == 0).await?;
+    Ok(())
 }
 
 #[tokio::test]
@@ -303,11 +310,6 @@ async fn gate_repair_completes_what_a_crashed_process_left() -> Result<()> {
     for run in [first.run, second.run] {
         assert_eq!(end(&world, run).await?.state, RunState::Succeeded);
     }
-    soon(async || {
-        let client = world.engine.cell().reader().await?;
-        let left = "SELECT (SELECT count(*) FROM gate_entries) + (SELECT count(*) FROM gate_exits)";
-        let left: i64 = client.query_one(left, &[]).await?.get(0);
-        Ok((left == 0).then_some(()))
-    })
-    .await
+    let left = "SELECT (SELECT count(*) FROM gate_entries) + (SELECT count(*) FROM gate_exits)";
+    until_none(&world, "what the crashed workers left", left).await
 }

@@ -1,17 +1,17 @@
 //! Pauses: nothing begins after one has returned, time stands still, and all runs end after it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use semel_engine::{Accepted, Engine, Intake, PauseCommandError, WebhookRequest};
 use semel_model::run::RunState;
-use semel_store::clock;
 use semel_store::pauses::{self, PAUSES_MAX, PauseKind};
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until, until_some};
 use serde_json::{Value, json};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 mod connections;
 
@@ -50,14 +50,34 @@ async fn deliver_by(engine: &Engine, id: usize) -> Result<Accepted> {
     }
 }
 
-/// Waits until every run has ended.
-async fn all_end(world: &World) -> Result<()> {
-    let until = tokio::time::Instant::now() + patience();
-    while count(world, OPEN_RUNS).await? > 0 {
-        ensure!(tokio::time::Instant::now() < until, "runs are left");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+/// Waits until a query counts so many.
+async fn until_count(world: &World, what: &str, sql: &str, wanted: i64) -> Result<()> {
+    let client = world.database().connect().await?;
+    let look = async || -> Result<i64> { Ok(client.query_one(sql, &[]).await?.get(0)) };
+    until(what, look, |count| *count == wanted).await?;
     Ok(())
+}
+
+/// Waits until so many runs sleep for a pause.
+async fn until_held(world: &World, runs: i64) -> Result<()> {
+    until_count(world, "runs to sleep for the pause", HELD_RUNS, runs).await
+}
+
+/// Waits until every run has ended.
+pub(crate) async fn all_end(world: &World) -> Result<()> {
+    until_count(world, "every run to end", OPEN_RUNS, 0).await
+}
+
+/// Waits until every run that has not ended sleeps for a pause; says how many these are.
+pub(crate) async fn until_all_paused(world: &World) -> Result<i64> {
+    let client = world.database().connect().await?;
+    let both = format!("SELECT ({OPEN_RUNS}), ({HELD_RUNS})");
+    let look = async || -> Result<(i64, i64)> {
+        let row = client.query_one(&both, &[]).await?;
+        Ok((row.get(0), row.get(1)))
+    };
+    let (open, _) = until("every run to sleep", look, |(open, held)| open == held).await?;
+    Ok(open)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,13 +86,17 @@ async fn no_intent_follows_a_pause_during_a_thousand_runs_on_two_servers() -> Re
     let world = World::start().await?;
     let other = world.start_another().await?;
     world.publish(THREE).await?;
-    soon(async || Ok(deliver_by(&other, 0).await.ok())).await?;
+    until_some("the other server to know the flow", async || {
+        Ok(deliver_by(&other, 0).await.ok())
+    })
+    .await?;
     let engines = [world.engine.clone(), other.clone()];
     let deliveries = tokio::spawn(async move {
         let accepted = (1..RUNS).map(|id| deliver_by(&engines[id % 2], id));
         futures_util::future::try_join_all(accepted).await
     });
-    soon(async || Ok((count(&world, INTENTS).await? > 100).then_some(()))).await?;
+    let intents = async || count(&world, INTENTS).await;
+    until("a hundred intents", intents, |intents| *intents > 100).await?;
 
     let changed = world
         .engine
@@ -80,9 +104,8 @@ async fn no_intent_follows_a_pause_during_a_thousand_runs_on_two_servers() -> Re
         .await?;
     let at_return = count(&world, INTENTS).await?;
     let accepted = deliveries.await??;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    let open = until_all_paused(&world).await?;
     let later = count(&world, INTENTS).await?;
-    let open = count(&world, OPEN_RUNS).await?;
     let again = other.pause(world.by(), FLOW, "the bank asks").await?;
 
     assert!(changed && !again, "pausing twice is pausing once");
@@ -99,6 +122,16 @@ async fn no_intent_follows_a_pause_during_a_thousand_runs_on_two_servers() -> Re
     assert_eq!(count(&world, HELD_RUNS).await?, 0);
     other.shutdown().await;
     Ok(())
+}
+
+/// When servers looked for transactions that a pause waits for, as far as their connections still show it.
+async fn writers_looked_for(world: &World) -> Result<Vec<String>> {
+    let client = world.database().connect().await?;
+    let looked = "SELECT query_start::text FROM pg_stat_activity
+                   WHERE datname = current_database() AND application_name = 'semel'
+                     AND query LIKE '%l.virtualtransaction%'";
+    let rows = client.query(looked, &[]).await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,16 +151,25 @@ async fn a_pause_waits_for_a_write_that_began_before_it() -> Result<()> {
     world.peer.let_go().await?;
     let waits = "SELECT count(*) FROM pg_stat_activity
                   WHERE wait_event_type = 'Lock' AND datname = current_database()";
-    soon(async || Ok((count(&world, waits).await? > 0).then_some(()))).await?;
+    let waiting = async || count(&world, waits).await;
+    until("a write to wait for the row", waiting, |waiting| {
+        *waiting > 0
+    })
+    .await?;
     let by = world.by();
     let pausing = tokio::spawn(async move { other.pause(by, FLOW, "the bank asks").await });
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let returned = pausing.is_finished();
+    let mut looks = BTreeSet::new();
+    let look = async || {
+        looks.extend(writers_looked_for(&world).await?);
+        Ok((pausing.is_finished(), looks.len()))
+    };
+    let what = "the pause to look for writers again, or to return";
+    let (returned, _) = until(what, look, |(returned, looks)| *returned || *looks > 1).await?;
     lock.rollback().await?;
 
     pausing.await??;
     let at_return = count(&world, INTENTS).await?;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    until_all_paused(&world).await?;
     let later = count(&world, INTENTS).await?;
 
     assert!(!returned, "the pause waits");
@@ -151,7 +193,7 @@ async fn an_outcome_that_arrives_during_a_pause_is_recorded() -> Result<()> {
     world.peer.until_held(1, patience()).await?;
     world.engine.pause(world.by(), FLOW, "why not").await?;
     world.peer.let_go().await?;
-    soon(async || Ok((count(&world, HELD_RUNS).await? == 1).then_some(()))).await?;
+    until_held(&world, 1).await?;
     let done = "SELECT count(*) FROM effects WHERE state = 'done'";
 
     assert_eq!(count(&world, done).await?, 1);
@@ -183,7 +225,7 @@ async fn waiting_at(world: &World, steps: &str) -> Result<(Accepted, String)> {
     world.publish(steps).await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let open = "SELECT count(*) FROM waits WHERE state = 'open'";
-    soon(async || Ok((count(world, open).await? == 1).then_some(()))).await?;
+    until_count(world, "the run to wait", open, 1).await?;
     let url = world.kv("url").await?;
     let token = url.as_str().and_then(|url| url.rsplit('/').next());
     Ok((accepted, token.context("a token")?.to_owned()))
@@ -194,14 +236,14 @@ async fn time_limits_stand_still_during_a_pause() -> Result<()> {
     let world = World::start().await?;
     let (accepted, token) = waiting(&world).await?;
     world.engine.pause(world.by(), FLOW, "a long night").await?;
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(10 * 3600)).await?;
-    soon(async || Ok((count(&world, HELD_RUNS).await? == 1).then_some(()))).await?;
+    world.move_clock(Duration::from_secs(10 * 3600)).await?;
+    until_held(&world, 1).await?;
     world
         .engine
         .resume_paused(world.by(), FLOW, None, None)
         .await?;
     let deferred = "SELECT count(*) FROM journal WHERE events::text LIKE '%deferred%'";
-    soon(async || Ok((count(&world, deferred).await? == 1).then_some(()))).await?;
+    until_count(&world, "the wait to be deferred", deferred, 1).await?;
     let until =
         "SELECT count(*) FROM waits WHERE state = 'open' AND until > moment() + interval '50 min'";
 
@@ -218,16 +260,18 @@ async fn a_time_limit_passes_after_a_pause_as_it_would_have_without() -> Result<
     let (accepted, _) = waiting(&world).await?;
     for _ in 0..2 {
         world.engine.pause(world.by(), FLOW, "a night").await?;
-        clock::move_ahead(world.engine.cell(), Duration::from_secs(8 * 3600)).await?;
+        world.move_clock(Duration::from_secs(8 * 3600)).await?;
         world
             .engine
             .resume_paused(world.by(), FLOW, None, None)
             .await?;
-        clock::move_ahead(world.engine.cell(), Duration::from_secs(20 * 60)).await?;
+        world.move_clock(Duration::from_secs(20 * 60)).await?;
     }
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    let left = "SELECT count(*) FROM waits WHERE state = 'open' AND until > moment()";
+    until_count(&world, "the wait to be deferred", left, 1).await?;
+    world.pass_the_queue().await?;
     let open = count(&world, OPEN_RUNS).await?;
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(25 * 60)).await?;
+    world.move_clock(Duration::from_secs(25 * 60)).await?;
     let end = world.engine.await_end(accepted.run, patience()).await?;
 
     assert_eq!(open, 1, "forty minutes of the hour are over");
@@ -243,7 +287,7 @@ async fn a_callback_that_arrives_during_a_pause_is_used_after_it() -> Result<()>
     world.engine.pause(world.by(), FLOW, "a night").await?;
 
     world.engine.call_back(&token, br#"{"ok":true}"#).await?;
-    soon(async || Ok((count(&world, HELD_RUNS).await? == 1).then_some(()))).await?;
+    until_held(&world, 1).await?;
     world
         .engine
         .resume_paused(world.by(), FLOW, None, None)
@@ -266,7 +310,7 @@ async fn what_undoes_effects_waits_for_the_end_of_a_pause() -> Result<()> {
     let (accepted, token) = waiting_at(&world, steps).await?;
     world.engine.pause(world.by(), FLOW, "a night").await?;
     world.engine.call_back(&token, br#"{"ok":false}"#).await?;
-    soon(async || Ok((count(&world, HELD_RUNS).await? == 1).then_some(()))).await?;
+    until_held(&world, 1).await?;
     let before = world.peer.count("/plain/undo").await?.calls;
     world
         .engine
@@ -312,7 +356,7 @@ async fn a_look_before_the_first_attempt_is_made_again_after_something_was_pause
     world.publish_source(other).await?;
     let server = world.start_another().await?;
     let of_other = (PauseKind::Flow, "other");
-    // On a busy machine this server may learn of the change before it writes the intent.
+    // This server may learn of the change before it writes the intent.
     for number in 1..=TRIES {
         let hold = Behaviour::HoldBeforeEffect;
         world.peer.next("/items", hold).await?;
@@ -342,8 +386,8 @@ async fn a_look_before_the_first_attempt_is_made_again_after_something_was_pause
     anyhow::bail!("no run looked again")
 }
 
-/// How often something is tried that a busy machine may prevent.
-const TRIES: u64 = 8;
+/// How often a look is tried that falls between a change and the moment at which its server learns of it.
+const TRIES: u64 = 40;
 
 #[tokio::test]
 async fn a_rate_that_no_run_would_live_to_see_is_refused() -> Result<()> {
@@ -382,7 +426,7 @@ async fn a_namespace_that_alternates_between_pause_and_resume_is_bounded() -> Re
     let version = pauses::version(engine.cell().home()).await?;
     let refused = engine.pause(by, FLOW, "one too many").await;
     let later = pauses::version(engine.cell().home()).await?;
-    clock::move_ahead(engine.cell(), Duration::from_secs(61)).await?;
+    world.move_clock(Duration::from_secs(61)).await?;
     let after = engine.pause(by, FLOW, "a minute later").await?;
 
     assert!(!known, "what is paused may be paused again");

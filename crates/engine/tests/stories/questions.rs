@@ -11,7 +11,6 @@ use semel_model::connection::{LlmPrice, LlmShape, LlmTarget, Target};
 use semel_model::request::{CacheScope, LlmRequest};
 use semel_model::{Connection, Outcome, RunId, SecretText, Span};
 use semel_steps::{Destination, HttpExecutor, LlmExecutor, Reach, SendGate};
-use semel_store::clock;
 use semel_testkit::Model;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -187,13 +186,13 @@ async fn an_answer_that_does_not_fit_its_schema_is_not_remembered() -> Result<()
 async fn an_answer_expires() -> Result<()> {
     let ground = Ground::start().await?;
     let flow = counting(CacheScope::Flow);
-    let cell = ground.world.engine.cell();
+    let (world, cell) = (&ground.world, ground.world.engine.cell());
     ground.answer(1, "orders", &flow).await?;
 
-    clock::move_ahead(cell, Duration::from_secs(8 * 86_400)).await?;
+    world.move_clock(Duration::from_secs(8 * 86_400)).await?;
     ground.answer(1, "orders", &flow).await?;
     assert_eq!(ground.count().await?, 1);
-    clock::move_ahead(cell, Duration::from_secs(31 * 86_400)).await?;
+    world.move_clock(Duration::from_secs(31 * 86_400)).await?;
     semel_store::llm_answers::forget(cell.every()).await?;
     ground.answer(1, "orders", &flow).await?;
 
@@ -213,7 +212,8 @@ async fn an_answer_within_a_run_holds_for_as_long_as_the_run() -> Result<()> {
     ground.answer(7, "story", &request).await?;
 
     for _ in 0..3 {
-        clock::move_ahead(cell, Duration::from_secs(8 * 86_400)).await?;
+        let later = Duration::from_secs(8 * 86_400);
+        ground.world.move_clock(later).await?;
         semel_store::llm_answers::forget(cell.every()).await?;
     }
     ground.outcome_in(alive, "story", &request).await?;

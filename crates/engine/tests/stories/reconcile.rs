@@ -9,11 +9,11 @@ use semel_engine::{Engine, Intake, ReconcileError};
 use semel_model::run::RunState;
 use semel_model::{FlowName, NamespaceName, ScheduleId, Span};
 use semel_store::reconcile_passes::{self as passes, ItemVerdict, PassCounts, ReconcilePass};
-use semel_store::{clock, duplicates, schedules};
-use semel_testkit::patience;
+use semel_store::{duplicates, schedules};
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until, until_some};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 mod hostile_lists;
 
@@ -117,11 +117,8 @@ async fn reconcile(world: &World, dry_run: bool) -> Result<ReconcilePass> {
 
 async fn until_ended(world: &World, nominal: Timestamp) -> Result<ReconcilePass> {
     let (_, flow) = names()?;
-    soon(async || {
-        let found = find(world, &flow, nominal).await?;
-        Ok(Some(found).filter(|pass| pass.state != "open"))
-    })
-    .await
+    let look = async || find(world, &flow, nominal).await;
+    until("the pass to end", look, |pass| pass.state != "open").await
 }
 
 /// A pass as it stands.
@@ -143,10 +140,12 @@ async fn seen(engine: &Engine) -> Result<(i64, i64)> {
 }
 
 async fn until_seen(engine: &Engine, orders: i64) -> Result<()> {
-    let found = soon(async || {
-        let (most, all) = seen(engine).await?;
-        Ok((all == orders || most > 1).then_some((most, all)))
-    })
+    let what = format!("{orders} orders to be seen");
+    let found = until(
+        &what,
+        async || seen(engine).await,
+        |(most, all)| *all == orders || *most > 1,
+    )
     .await?;
     ensure!(found == (1, orders), "{found:?} instead of {orders}");
     Ok(())
@@ -223,7 +222,7 @@ async fn a_late_webhook_of_a_reconciled_order_is_a_duplicate_recorded_with_its_p
         .deliver_to("orders", r#"{"id":"o-1","total":1}"#)
         .await?;
     let cell = world.engine.cell();
-    let stopped = soon(async || {
+    let stopped = until_some("a repeat that was stopped", async || {
         let all = duplicates::list(cell.every(), world.namespace_id, None, 10, true).await?;
         Ok(all.into_iter().find(|one| one.run == late.run))
     })
@@ -304,14 +303,16 @@ async fn an_instant_has_one_pass_whichever_server_opens_it() -> Result<()> {
     publish(&world, (5, 0), "1h").await?;
     let other = world.start_another().await?;
 
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(3_600)).await?;
+    world.move_clock(Duration::from_secs(3_600)).await?;
     until_seen(&world.engine, 5).await?;
     let (namespace, flow) = names()?;
     let id = ScheduleId::derive(&namespace, &flow);
-    let all = soon(async || {
+    let look = async || {
         let cell = world.engine.cell().of(id);
-        let all = passes::list(cell, world.namespace_id, id, 10).await?;
-        Ok(all.iter().all(|pass| pass.state == "done").then_some(all))
+        Ok(passes::list(cell, world.namespace_id, id, 10).await?)
+    };
+    let all = until("every pass to be done", look, |all| {
+        all.iter().all(|pass| pass.state == "done")
     })
     .await?;
 

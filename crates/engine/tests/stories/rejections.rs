@@ -8,12 +8,11 @@ use semel_engine::{ResumeError, Wish};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::approvals::{self, ApprovalView};
-use semel_store::runs::RunSnapshot;
-use semel_store::{clock, runs};
-use semel_testkit::patience;
+use semel_store::runs::{self, RunSnapshot};
+use semel_testkit::{patience, until_some};
 use serde_json::{Value, json};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 const ASK: &str = "steps:\n  - id: sign\n\
     \x20   approval: { from: [ada], show: { id: '${{ input.id }}' }, within: 1h MORE }\n\
@@ -27,7 +26,7 @@ async fn world_with(more: &str) -> Result<World> {
 }
 
 async fn open(world: &World, run: RunId) -> Result<ApprovalView> {
-    soon(async || {
+    until_some("people to be asked", async || {
         let cell = world.engine.cell();
         let open = approvals::list_of_run(cell.of(run), world.namespace_id, run, false, None, 9)
             .await?
@@ -139,7 +138,7 @@ async fn a_rejection_in_a_called_run_stands_unless_people_are_asked_again() -> R
                 result: steps.other.result\n";
     world.publish(call).await?;
     let caller = world.deliver(r#"{"id":"1"}"#).await?.run;
-    let called = soon(async || {
+    let called = until_some("a called run", async || {
         let filter = runs::RunFilter {
             flow: Some("asked".to_owned()),
             ..runs::RunFilter::default()
@@ -183,7 +182,7 @@ async fn a_flow_can_continue_after_a_rejection() -> Result<()> {
 
     decide(&world, &open(&world, run).await?, false).await?;
     let end_of_no = end(&world, run).await?;
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(3_700)).await?;
+    world.move_clock(Duration::from_secs(3_700)).await?;
     let end_of_silence = end(&world, silent).await?;
     let after = world.kv("after").await?;
 

@@ -4,10 +4,10 @@ use anyhow::{Context, Result};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::waits;
-use semel_testkit::patience;
+use semel_testkit::{patience, until_some};
 use serde_json::json;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 fn release(answer: &str) -> String {
     format!(
@@ -19,7 +19,7 @@ fn release(answer: &str) -> String {
 
 /// Completes the wait of a run.
 async fn let_go(world: &World, run: RunId) -> Result<()> {
-    let wait = soon(async || {
+    let wait = until_some("the run to wait", async || {
         let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
         Ok(
             waits::list_of_run(cell.of(run), namespace_id, run, false, None, 1)

@@ -6,11 +6,11 @@ use semel_model::run::RunState;
 use semel_model::{RunId, TriggerKind};
 use semel_store::effects;
 use semel_store::runs::{self, RunFilter, RunView};
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until, until_some};
 use serde_json::json;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 /// A flow whose one call is refused for good as long as the peer says so.
 fn flow(trigger: &str) -> String {
@@ -30,13 +30,13 @@ async fn world_with(trigger: &str) -> Result<World> {
 }
 
 async fn end(world: &World, run: RunId, wanted: RunState) -> Result<()> {
-    soon(async || {
+    let look = async || {
         let snapshot = world.engine.await_end(run, patience()).await?;
-        let snapshot = snapshot.context("a run")?;
-        Ok((snapshot.state == wanted).then_some(()))
-    })
-    .await
-    .with_context(|| format!("the run did not become {wanted}"))
+        Ok(snapshot.context("a run")?.state)
+    };
+    let what = format!("the run to become {wanted}");
+    until(&what, look, |state| *state == wanted).await?;
+    Ok(())
 }
 
 /// The failed run continued where it had failed, from its ledger.
@@ -126,7 +126,8 @@ async fn only(world: &World, state: RunState) -> Result<RunView> {
         flow: Some("story".to_owned()),
         ..RunFilter::default()
     };
-    soon(async || {
+    let what = format!("the only run of the story to be {state}");
+    until_some(&what, async || {
         let listed =
             runs::list(world.engine.cell().every(), world.namespace_id, &filter, 9).await?;
         let mut runs = listed.items;
@@ -166,7 +167,7 @@ trigger:
 steps:
   - { id: wait, if: input.end == 'waits' || input.end == 'cancelled', wait: { callback: true, within: 30d } }
   - { id: fail, if: input.end == 'failed', fail: { code: closed, message: not today } }
-  - { id: call, if: input.end == 'in_doubt', http: { post: PEER/plain/x, text: hi, timeout: 1s } }
+  - { id: call, if: input.end == 'in_doubt', http: { post: PEER/plain/x, text: hi } }
 result: '42'
 ";
 
@@ -253,7 +254,7 @@ async fn an_item_that_an_operator_failed_is_not_sent_again_by_a_repeat() -> Resu
     let world = World::start().await?;
     let source = "flow: story\ntrigger:\n  webhook: { auth: none, key: input.id, on_repeat: resume }\n\
         steps:\n  - id: each\n    foreach:\n      in: \"['a']\"\n      key: item\n      steps:\n        \
-        - id: call\n          http: { post: PEER/plain/call, text: hi, timeout: 1s }\n          \
+        - id: call\n          http: { post: PEER/plain/call, text: hi }\n          \
         guard: repeat\n          because: it counts visits\n          retry: { attempts: 1 }\n";
     let source = source.replace("PEER", &world.peer.url(""));
     world.publish_source(&source).await?;
@@ -261,7 +262,7 @@ async fn an_item_that_an_operator_failed_is_not_sent_again_by_a_repeat() -> Resu
     world.peer.next("/plain/call", lost).await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let (cell, id) = (world.engine.cell(), world.namespace_id);
-    let doubt = soon(async || {
+    let doubt = until_some("a doubt", async || {
         Ok(effects::list_doubts(cell.every(), id, None, 10)
             .await?
             .items

@@ -4,9 +4,10 @@ use anyhow::Result;
 use semel_engine::PlanWish;
 use semel_model::run::RunState;
 use semel_store::replay_plans::{self, PlanChange};
+use semel_testkit::{until, until_some};
 
 use crate::replays::{post, publish, refuse};
-use crate::world::{World, soon};
+use crate::world::World;
 
 #[tokio::test]
 async fn a_plan_previews_its_runs_and_two_servers_replay_each_once() -> Result<()> {
@@ -25,7 +26,7 @@ async fn a_plan_previews_its_runs_and_two_servers_replay_each_once() -> Result<(
         since: None,
         until: None,
         code: None,
-        per_second: 5,
+        per_second: 10,
         reason: Some("fixed".to_owned()),
     };
 
@@ -33,7 +34,7 @@ async fn a_plan_previews_its_runs_and_two_servers_replay_each_once() -> Result<(
     let plan = plan.await?;
     let home = || world.engine.cell().home();
     let reaches = async |state: &str| {
-        soon(async || {
+        until_some(&format!("a plan that is {state}"), async || {
             let view = replay_plans::find(home(), world.namespace_id, plan).await?;
             Ok(view.filter(|view| view.state == state))
         })
@@ -55,11 +56,8 @@ async fn a_plan_previews_its_runs_and_two_servers_replay_each_once() -> Result<(
         Some("1 skipped, 1 performed")
     );
     assert_eq!((done.run_count, done.replayed_count), (12, 12), "{done:?}");
-    soon(async || {
-        let calls = world.peer.count("/plain/b").await?.calls;
-        Ok((calls == 24).then_some(()))
-    })
-    .await?;
+    let calls = async || Ok(world.peer.count("/plain/b").await?.calls);
+    until("every run to call", calls, |calls| *calls == 24).await?;
     assert_eq!(world.peer.count("/plain/a").await?.calls, 12);
     other.shutdown().await;
     Ok(())

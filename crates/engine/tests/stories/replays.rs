@@ -6,11 +6,11 @@ use semel_model::replay::{Forecast, ReplayPreview};
 use semel_model::run::RunState;
 use semel_model::{EffectId, RunId};
 use semel_store::runs::{self, RunSnapshot};
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until, until_some};
 use serde_json::json;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 mod reuse;
 
@@ -236,9 +236,10 @@ async fn a_run_that_needs_review_is_superseded_by_the_commit_that_replays_it() -
     }
     let run = world.deliver(r#"{"id":"o-1"}"#).await?.run;
     let cell = world.engine.cell();
-    soon(async || {
-        let seen = runs::find_snapshot(cell.of(run), run).await?;
-        Ok(seen.filter(|it| it.state == RunState::NeedsReview))
+    let seen = async || Ok(runs::find_snapshot(cell.of(run), run).await?);
+    until("the run to need review", seen, |seen| {
+        seen.as_ref()
+            .is_some_and(|it| it.state == RunState::NeedsReview)
     })
     .await?;
 
@@ -350,7 +351,7 @@ async fn a_replay_meets_the_called_run_the_event_and_the_old_callback() -> Resul
         \x20 - id: word\n    wait: { callback: true, within: 1h }\n";
     publish(&world, &[around.to_owned()]).await?;
     let first = world.deliver(r#"{"id":"o-1"}"#).await?.run;
-    let token = soon(async || {
+    let token = until_some("the address of the wait", async || {
         let seen = world.peer.effects().await?;
         let Some(asked) = seen.iter().find(|it| it.path.starts_with("/plain/asks")) else {
             return Ok(None);
@@ -367,7 +368,7 @@ async fn a_replay_meets_the_called_run_the_event_and_the_old_callback() -> Resul
     let wish = ReplayWish::default();
     let shown = preview(&world, first, &wish).await?;
     let next = apply(&world, first, &wish, &shown.digest).await?;
-    let answered = soon(async || {
+    let answered = until_some("the callback to be taken", async || {
         let answered = world.engine.call_back(&token, b"\"yes\"").await;
         Ok(answered.ok())
     })

@@ -76,7 +76,7 @@ fn body(request: &str) -> Result<serde_json::Value> {
 }
 
 async fn publish(world: &World, http: &str, guard: &str) -> Result<()> {
-    let steps = format!("steps:\n  - id: call\n    http: {{ {http}, timeout: 2s }}\n{guard}");
+    let steps = format!("steps:\n  - id: call\n    http: {{ {http}, timeout: 20s }}\n{guard}");
     world.publish(&steps).await
 }
 

@@ -13,6 +13,7 @@ use semel_model::resource::INLINE_BYTES_MAX;
 use semel_model::{Outcome, Resource, ResourceRef, RunId, Span};
 use semel_store::resources::{self, Keeping};
 use semel_store::{Cell, clock};
+use semel_testkit::pace;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -23,7 +24,7 @@ struct Ground {
     resources: Resources,
     cell: Cell,
     folder: tempfile::TempDir,
-    _world: World,
+    world: World,
 }
 
 impl Ground {
@@ -36,7 +37,7 @@ impl Ground {
             resources: Resources::new(cell.clone(), Arc::new(shelf)),
             cell,
             folder,
-            _world: world,
+            world,
         })
     }
 
@@ -69,7 +70,8 @@ impl Ground {
     }
 
     async fn pass(&self, hours: u64) -> Result<()> {
-        Ok(clock::move_ahead(&self.cell, Duration::from_secs(hours * 3_600)).await?)
+        let hours = Duration::from_secs(hours * 3_600);
+        self.world.move_clock(hours).await
     }
 
     /// How many files the folder holds in all.
@@ -260,7 +262,7 @@ async fn under_concurrency_no_live_row_lacks_its_bytes() -> Result<()> {
                 let text = &texts[((keeper * 7 + round) % 4) as usize];
                 // Short, and with pauses, so that some expire however fast the machine is.
                 let keep = Span::from_millis(1 + (keeper + round) % 4);
-                tokio::time::sleep(Duration::from_millis(round % 7 * 3)).await;
+                pace(Duration::from_millis(round % 7 * 3)).await;
                 let kept = ground.persist(json!(text), keep).await?;
                 if let Err(error) = ground.read(kept.resource).await
                     && ground.is_needed(kept.resource).await?
@@ -275,7 +277,7 @@ async fn under_concurrency_no_live_row_lacks_its_bytes() -> Result<()> {
         let mut removed = 0;
         for _ in 0..120 {
             removed += ground.resources.expire().await?;
-            tokio::time::sleep(Duration::from_millis(3)).await;
+            pace(Duration::from_millis(3)).await;
         }
         anyhow::Ok(removed)
     });

@@ -3,11 +3,12 @@
 use anyhow::{Context, Result};
 use semel_engine::{RunJobError, RunJobWish};
 use semel_model::run::RunState;
+use semel_model::{RunId, RunJobId};
 use semel_store::run_jobs::{self, JobVerb};
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until, until_some};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 fn wish(verb: JobVerb) -> Result<RunJobWish> {
     Ok(RunJobWish {
@@ -17,6 +18,26 @@ fn wish(verb: JobVerb) -> Result<RunJobWish> {
         after: None,
         before: None,
     })
+}
+
+async fn until_state(world: &World, run: RunId, wanted: RunState) -> Result<()> {
+    let look = async || {
+        let end = world.engine.await_end(run, patience()).await?;
+        Ok(end.context("a run")?.state)
+    };
+    let what = format!("{run} to become {wanted}");
+    until(&what, look, |state| *state == wanted).await?;
+    Ok(())
+}
+
+/// Waits until a job is done; says for how many runs, and of how many it left its hands.
+async fn until_done(world: &World, job: RunJobId) -> Result<(i64, i64)> {
+    let look = async || {
+        let found = run_jobs::find(world.engine.cell().home(), world.namespace_id, job).await?;
+        found.context("the job")
+    };
+    let done = until("the job to be done", look, |job| job.state == "done").await?;
+    Ok((done.done_count, done.refused_count))
 }
 
 #[tokio::test]
@@ -45,19 +66,9 @@ async fn runs_that_need_review_are_resumed_by_the_plan_that_showed_them() -> Res
     assert!(matches!(refused, Err(RunJobError::Changed)), "{refused:?}");
     assert_eq!((old.runs.len(), new.runs.len()), (2, 3));
     for run in runs {
-        let end = async || {
-            let end = world.engine.await_end(run, patience()).await?;
-            let end = end.context("a run")?;
-            Ok((end.state == RunState::Succeeded).then_some(()))
-        };
-        soon(end).await?;
+        until_state(&world, run, RunState::Succeeded).await?;
     }
-    let done = async || {
-        let found = run_jobs::find(world.engine.cell().home(), ns, job).await?;
-        let found = found.context("the job")?;
-        Ok((found.state == "done").then_some((found.done_count, found.refused_count)))
-    };
-    assert_eq!(soon(done).await?, (3, 0));
+    assert_eq!(until_done(&world, job).await?, (3, 0));
     assert_eq!(world.peer.count("/plain/").await?.effects, 3);
     Ok(())
 }
@@ -117,12 +128,7 @@ async fn a_run_whose_state_has_changed_since_it_was_planned_is_left_alone() -> R
     let job = world.engine.make_run_job(ns, &wish, by, "test").await?;
 
     assert!(matches!(refused, Err(RunJobError::Changed)), "{refused:?}");
-    let ended = soon(async || {
-        let found = run_jobs::find(world.engine.cell().home(), ns, job).await?;
-        let found = found.context("the job")?;
-        Ok((found.state == "done").then_some((found.done_count, found.refused_count)))
-    });
-    assert_eq!(ended.await?, (0, 1));
+    assert_eq!(until_done(&world, job).await?, (0, 1));
     Ok(())
 }
 
@@ -158,24 +164,14 @@ async fn a_job_whose_note_was_lost_resumes_a_run_once() -> Result<()> {
         let plan = world.engine.plan_run_job(ns, &wish).await?;
         let by = (plan.digest.as_str(), "the bank is back");
         let job = world.engine.make_run_job(ns, &wish, by, "test").await?;
-        let again = async || Ok((calls().await? > before).then_some(()));
-        soon(again).await?;
-        let stopped = async || {
-            let end = world.engine.await_end(accepted.run, patience()).await?;
-            Ok((end.context("a run")?.state == state).then_some(()))
-        };
-        soon(stopped).await?;
+        until("another call", calls, |calls| *calls > before).await?;
+        until_state(&world, accepted.run, state).await?;
         let by_then = calls().await?;
         client
             .batch_execute("DROP TRIGGER lost ON run_job_items")
             .await?;
-        let done = async || {
-            let found = run_jobs::find(world.engine.cell().home(), ns, job).await?;
-            let found = found.context("the job")?;
-            Ok((found.state == "done").then_some((found.done_count, found.refused_count)))
-        };
 
-        assert_eq!(soon(done).await?, (1, 0));
+        assert_eq!(until_done(&world, job).await?, (1, 0));
         let acts = "SELECT count(*) FROM audit WHERE action = 'run.resume'";
         let acts: i64 = client.query_one(acts, &[]).await?.get(0);
         assert_eq!(acts, 1, "a run that is {state} is resumed once");
@@ -199,11 +195,11 @@ async fn runs_that_failed_again_need_another_plan() -> Result<()> {
     let first = world.engine.plan_run_job(ns, &wish).await?;
     let by = (first.digest.as_str(), "the bank is back");
     world.engine.make_run_job(ns, &wish, by, "test").await?;
-    let again = soon(async || {
+    let again = until_some("another plan", async || {
         let plan = world.engine.plan_run_job(ns, &wish).await;
         Ok(plan.ok().filter(|plan| plan.digest != first.digest))
-    });
-    let again = again.await?;
+    })
+    .await?;
     let refused = world.engine.make_run_job(ns, &wish, by, "test").await;
 
     assert_eq!(again.runs[0].run, accepted.run);

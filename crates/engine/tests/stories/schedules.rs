@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use semel_engine::{FireError, Moment};
 use semel_model::{FlowName, NamespaceName, RunId, ScheduleId};
 use semel_store::runs::{self, RunFilter, RunView};
-use semel_store::schedules::{self, TickVerdict, TickView};
+use semel_store::schedules::{self, Schedule, TickVerdict, TickView};
+use semel_testkit::until;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 fn names() -> Result<(NamespaceName, FlowName)> {
     Ok(("default".parse()?, "story".parse()?))
@@ -30,10 +31,7 @@ async fn schedule(world: &World, schedule: &str) -> Result<()> {
 
 /// Sets the clock, to and fro.
 async fn set_clock(world: &World, to: &str) -> Result<()> {
-    let client = world.engine.cell().reader().await?;
-    let set = "UPDATE clock SET time_offset = $1::timestamptz - clock_timestamp()";
-    client.execute(set, &[&at(to)?]).await?;
-    Ok(())
+    world.set_clock(at(to)?).await
 }
 
 async fn ticks(world: &World) -> Result<Vec<TickView>> {
@@ -57,15 +55,45 @@ async fn list_runs(world: &World) -> Result<Vec<RunView>> {
 /// Waits until everything up to an instant is decided and every run has ended.
 async fn until_decided(world: &World, to: &str) -> Result<Vec<String>> {
     let to = at(to)?;
-    soon(async || {
-        let rows = schedules::list(world.engine.cell().every()).await?;
-        let decided = rows.iter().any(|row| row.decided_to >= to);
-        let over = list_runs(world).await?;
-        let over = over.iter().all(|run| run.state.is_ended());
-        Ok((decided && over).then_some(()))
+    let look = async || {
+        let decided_to = find(world, "story").await?.map(|row| row.decided_to);
+        let runs = list_runs(world).await?;
+        let open = runs.iter().filter(|run| !run.state.is_ended()).count();
+        Ok((decided_to, open))
+    };
+    let what = format!("everything up to {to} to be decided, and its runs to end");
+    until(&what, look, |(decided_to, open)| {
+        *open == 0 && decided_to.is_some_and(|decided_to| decided_to >= to)
     })
     .await?;
     told(world).await
+}
+
+/// The schedule of a flow.
+async fn find(world: &World, flow: &str) -> Result<Option<Schedule>> {
+    let rows = schedules::list(world.engine.cell().every()).await?;
+    Ok(rows.into_iter().find(|row| row.flow == flow))
+}
+
+/// Gives another flow a schedule, and waits until that is decided. Whatever else was due by then is decided as well:
+/// schedules that are due are decided together.
+async fn until_another_is_decided(world: &World, flow: &str) -> Result<()> {
+    let source = format!(
+        "flow: {flow}\ntrigger: {{ schedule: {{ every: 1d }} }}\nsteps: [{{ id: one, function: '1' }}]\n"
+    );
+    world.publish_source(&source).await?;
+    let what = format!("the schedule of {flow} to be decided");
+    until(
+        &what,
+        async || find(world, flow).await,
+        |found| {
+            // A new one is due at once.
+            let due = found.as_ref().map(|row| (row.due_at, row.now));
+            due.is_some_and(|(due_at, now)| due_at.is_some_and(|due_at| due_at > now))
+        },
+    )
+    .await?;
+    Ok(())
 }
 
 /// What is recorded, in short: `+` fired, `-` skipped and why.
@@ -101,9 +129,11 @@ async fn keys(world: &World) -> Result<Vec<String>> {
 #[tokio::test]
 async fn an_instant_has_one_run_that_knows_its_nominal_time() -> Result<()> {
     let world = World::start().await?;
-    set_clock(&world, "2027-01-10T02:59:58Z").await?;
+    set_clock(&world, "2027-01-10T02:30:00Z").await?;
     schedule(&world, "cron: '0 3 * * *', input: { full: true }").await?;
+    until_decided(&world, "2027-01-10T02:30:00Z").await?;
 
+    set_clock(&world, "2027-01-10T03:00:01Z").await?;
     let told = until_decided(&world, "2027-01-10T03:00:00Z").await?;
 
     assert_eq!(told, ["+2027-01-10T03:00:00Z"]);
@@ -223,7 +253,7 @@ async fn a_clock_that_goes_back_decides_nothing_twice() -> Result<()> {
     let before = until_decided(&world, "2027-01-10T03:30:00Z").await?;
 
     set_clock(&world, "2027-01-10T00:10:00Z").await?;
-    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    until_another_is_decided(&world, "beside").await?;
     set_clock(&world, "2027-01-10T04:00:01Z").await?;
     let after = until_decided(&world, "2027-01-10T04:00:00Z").await?;
 
@@ -264,7 +294,7 @@ async fn a_night_without_and_a_night_with_two_past_twos_have_one_run_each() -> R
     until_decided(&world, "2027-10-31T00:30:00Z").await?;
     for hour in 1..4 {
         set_clock(&world, &format!("2027-10-31T0{hour}:45:00Z")).await?;
-        tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+        until_another_is_decided(&world, &format!("beside-{hour}")).await?;
     }
 
     assert_eq!(told(&world).await?, ["+2027-10-31T00:30:00Z"]);
@@ -288,7 +318,7 @@ async fn a_paused_schedule_starts_nothing_and_records_skips_when_resumed() -> Re
         .pause_schedule(world.by(), &namespace, &flow, None)
         .await?;
     set_clock(&world, "2027-01-10T03:30:00Z").await?;
-    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    until_another_is_decided(&world, "beside").await?;
     let meanwhile = told(&world).await?;
     let resumed = engine
         .resume_schedule(world.by(), &namespace, &flow, None)
@@ -323,7 +353,8 @@ async fn another_release_takes_over_where_the_former_one_stood() -> Result<()> {
     let source = "flow: story\ntrigger: { manual: {} }\nsteps: [{ id: a, kv: { add: a } }]\n";
     world.publish_source(source).await?;
     set_clock(&world, "2027-01-10T06:00:00Z").await?;
-    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    let release = async || Ok(find(&world, "story").await?.and_then(|row| row.release_id));
+    until("no schedule to be live", release, Option::is_none).await?;
     schedule(&world, "every: 1h, missed: all").await?;
     set_clock(&world, "2027-01-10T07:10:00Z").await?;
     let told = until_decided(&world, "2027-01-10T07:10:00Z").await?;

@@ -1,16 +1,19 @@
 //! Tasks: claimed by outside workers, answered once, and settled by the guard where a worker is
 //! lost.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures_util::future::try_join_all;
 use semel_engine::Settlement;
 use semel_engine::commands::answer_task::{TaskAnswer, TaskError};
 use semel_model::Span;
 use semel_model::run::RunState;
 use semel_model::task;
 use semel_store::tasks::{TaskClaim, TaskHold};
-use semel_store::{clock, effects, tasks};
+use semel_store::{effects, tasks};
+use semel_testkit::{patience, until as until_true};
 use serde_json::{Value, json};
 
 pub(crate) mod hands;
@@ -18,7 +21,7 @@ mod paused;
 
 use hands::{answer, claim, done, end, failed, hold, lose, take, until, world_with};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 /// A worker's list, and a step for each of its items.
 const WORK_LIST: &str = "steps:
@@ -176,9 +179,9 @@ async fn a_late_response_turns_doubt_into_done() -> Result<()> {
     let stands = end(&world, accepted.run).await?;
 
     let late = answer(&world, &task, done(json!({"late": true}))).await;
-    let ended = soon(async || {
-        let stands = end(&world, accepted.run).await?;
-        Ok((stands.state == RunState::Succeeded).then_some(stands))
+    let look = async || end(&world, accepted.run).await;
+    let ended = until_true("the run to succeed", look, |stands| {
+        stands.state == RunState::Succeeded
     })
     .await?;
 
@@ -216,9 +219,9 @@ async fn a_heartbeat_keeps_a_task_and_its_token_must_be_the_latest() -> Result<(
     let own = hold(&world, &task);
     let renew = |token| world.engine.renew_task(TaskHold { token, ..own }, None);
 
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(20)).await?;
+    world.move_clock(Duration::from_secs(20)).await?;
     let renewed = renew(task.token).await?;
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(20)).await?;
+    world.move_clock(Duration::from_secs(20)).await?;
     let still = renew(task.token).await?;
     let stale = renew(task.token - 1).await;
 
@@ -234,7 +237,7 @@ async fn a_task_that_no_worker_takes_in_time_fails_its_run() -> Result<()> {
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     until(&world, accepted.run, task::TaskState::Open).await?;
 
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(3_700)).await?;
+    world.move_clock(Duration::from_secs(3_700)).await?;
     let end = end(&world, accepted.run).await?;
     let view = until(&world, accepted.run, task::TaskState::Withdrawn).await?;
 
@@ -257,11 +260,8 @@ async fn a_cancelled_run_withdraws_open_tasks_and_notifies_workers_of_held_ones(
     let held = world.deliver(r#"{"id":"held"}"#).await?;
     let task = take(&world).await?;
     world.engine.cancel(id, held.run, "over", "test").await?;
-    let told = soon(async || {
-        let renewed = world.engine.renew_task(hold(&world, &task), None).await?;
-        Ok(renewed.cancel.then_some(renewed))
-    })
-    .await;
+    let renew = async || Ok(world.engine.renew_task(hold(&world, &task), None).await?);
+    let told = until_true("the worker to be told", renew, |renewed| renewed.cancel).await;
     answer(&world, &task, done(json!(1))).await?;
     let held_end = end(&world, held.run).await?;
 
@@ -278,12 +278,12 @@ async fn a_claim_that_is_repeated_under_its_name_gets_the_same_tasks() -> Result
     for id in ["1", "2"] {
         world.deliver(&format!(r#"{{"id":"{id}"}}"#)).await?;
     }
-    soon(async || {
+    let look = async || {
         let filter = tasks::TaskFilter::default();
         let all = tasks::list(world.engine.cell().every(), world.namespace_id, &filter, 9);
-        Ok((all.await?.items.len() == 2).then_some(()))
-    })
-    .await?;
+        Ok(all.await?.items.len())
+    };
+    until_true("two tasks", look, |count| *count == 2).await?;
     let named = |name: u128| TaskClaim {
         most: 1,
         name: Some(uuid::Uuid::from_u128(name)),
@@ -314,24 +314,18 @@ async fn two_workers_never_hold_the_same_task() -> Result<()> {
         ..claim(&world)
     };
 
-    let takers = (0..8).map(|_| {
-        let (engine, claim) = (world.engine.clone(), claim.clone());
-        tokio::spawn(async move {
-            let mut mine = Vec::new();
-            while let Ok(claimed) = engine.claim_tasks(&claim, Duration::from_millis(700)).await {
-                if claimed.is_empty() {
-                    break;
-                }
-                mine.extend(claimed.into_iter().map(|task| task.task));
-            }
-            mine
-        })
-    });
-    let mut all = Vec::new();
-    for taker in takers.collect::<Vec<_>>() {
-        all.extend(taker.await?);
-    }
+    let all = RefCell::new(Vec::new());
+    let take = async || {
+        let patience = Duration::from_millis(100);
+        let claimed = world.engine.claim_tasks(&claim, patience).await?;
+        let mut all = all.borrow_mut();
+        all.extend(claimed.into_iter().map(|task| task.task));
+        Ok(all.len())
+    };
+    let takers = (0..8).map(|_| until_true("every task to be claimed", take, |all| *all >= 40));
+    try_join_all(takers).await?;
 
+    let mut all = all.into_inner();
     let count = all.len();
     all.sort_unstable();
     all.dedup();
@@ -349,10 +343,7 @@ async fn the_lease_of_a_worker_ends_with_the_task_s_time() -> Result<()> {
         ..claim(&world)
     };
 
-    let claimed = world
-        .engine
-        .claim_tasks(&long, Duration::from_secs(15))
-        .await?;
+    let claimed = world.engine.claim_tasks(&long, patience()).await?;
 
     assert_eq!(Some(claimed[0].lease_until), claimed[0].until);
     Ok(())

@@ -1,13 +1,12 @@
 //! Messages to runs and from runs: events, callback addresses in branches, failures.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
-use semel_testkit::patience;
+use semel_testkit::{patience, until};
 use serde_json::json;
 
+use crate::calls::{json_of, until_dispatched};
 use crate::control::start;
-use crate::world::{World, soon};
+use crate::world::World;
 
 #[tokio::test]
 async fn an_event_completes_only_the_waits_that_match_it() -> Result<()> {
@@ -33,7 +32,9 @@ async fn an_event_completes_only_the_waits_that_match_it() -> Result<()> {
     let end = world.engine.await_end(mine, patience()).await?;
 
     assert_eq!(end.context("a run")?.result.as_deref(), Some("\"post\""));
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    until_dispatched(&world).await?;
+    let open = "SELECT count(*)::text FROM waits WHERE state = 'open'";
+    assert_eq!(json_of(&world, open).await?, json!(2), "none of the others");
     for run in [small, other] {
         until_waiting(&world, run).await?;
     }
@@ -77,33 +78,49 @@ async fn a_flow_can_take_the_event_of_failed_runs() -> Result<()> {
         .await?;
 
     let (accepted, _) = world.play(r#"{"id":"1"}"#).await?;
-    let told = soon(async || {
-        let told = world.kv("failed/1").await?;
-        Ok((!told.is_null()).then_some(told))
-    })
-    .await?;
+    let told = async |entry: &str| {
+        let look = async || world.kv(entry).await;
+        until("the watchman's note", look, |note| !note.is_null()).await
+    };
+    let first = told("failed/1").await?;
+    // The watchman's first run has failed as well when its second one begins.
+    until_failed(&world, 2).await?;
+    world.play(r#"{"id":"2"}"#).await?;
+    told("failed/2").await?;
+    until_failed(&world, 4).await?;
+    until_dispatched(&world).await?;
 
-    assert_eq!(told["run"], json!(accepted.run.to_string()));
+    assert_eq!(first["run"], json!(accepted.run.to_string()));
     assert_eq!(
-        (&told["flow"], &told["code"]),
+        (&first["flow"], &first["code"]),
         (&json!("story"), &json!("closed"))
     );
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let filter = semel_store::runs::RunFilter::default();
-    let runs =
-        semel_store::runs::list(world.engine.cell().every(), world.namespace_id, &filter, 50)
-            .await?;
-    assert_eq!(runs.items.len(), 2, "the watchman does not watch itself");
+    let runs = json_of(&world, "SELECT count(*)::text FROM runs").await?;
+    assert_eq!(runs, json!(4), "the watchman does not watch itself");
+    Ok(())
+}
+
+/// Waits until so many runs have failed.
+async fn until_failed(world: &World, runs: i64) -> Result<()> {
+    let failed = "SELECT count(*)::text FROM runs WHERE state = 'failed'";
+    let what = format!("{runs} runs to fail");
+    until(
+        &what,
+        async || json_of(world, failed).await,
+        |count| count.as_i64() >= Some(runs),
+    )
+    .await?;
     Ok(())
 }
 
 async fn until_waiting(world: &World, run: semel_model::RunId) -> Result<()> {
-    soon(async || {
+    let look = async || {
         let found =
             semel_store::runs::find(world.engine.cell().of(run), world.namespace_id, run).await?;
         let found = found.context("a run")?;
-        let waits = found.stage == Some(semel_store::runs::Stage::Waiting) && !found.held;
-        Ok(waits.then_some(()))
-    })
-    .await
+        Ok((found.stage, found.held))
+    };
+    let waiting = (Some(semel_store::runs::Stage::Waiting), false);
+    until(&format!("{run} to wait"), look, |seen| *seen == waiting).await?;
+    Ok(())
 }

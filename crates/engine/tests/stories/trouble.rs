@@ -7,13 +7,14 @@ use semel_model::run::RunState;
 use semel_model::{Doubt, EffectId, RunId, Span, effect};
 use semel_store::late_responses::{self, LateResponse};
 use semel_store::{effects, runs};
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until as until_true, until_some};
 use serde_json::{Value, json};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
-const CALL: &str = "steps:\n  - id: call\n    http: { post: PEER/plain/x, text: hi, timeout: 1s }\nresult: steps.call.status\n";
+const CALL: &str =
+    "steps:\n  - id: call\n    http: { post: PEER/plain/x, text: hi }\nresult: steps.call.status\n";
 
 /// A flow that notes every run whose event says that it needs an operator.
 const WATCH: &str = "flow: watch\ntrigger:\n  event: { name: semel.run.stopped }\nsteps:\n  - id: note\n    \
@@ -21,32 +22,32 @@ const WATCH: &str = "flow: watch\ntrigger:\n  event: { name: semel.run.stopped }
 
 async fn told(world: &World, key: &str) -> Result<Value> {
     let entry = format!("stopped/{key}");
-    soon(async || {
-        let told = world.kv(&entry).await?;
-        Ok((!told.is_null()).then_some(told))
-    })
+    let what = format!("the event of {key}");
+    until_true(
+        &what,
+        async || world.kv(&entry).await,
+        |told| !told.is_null(),
+    )
     .await
-    .with_context(|| format!("no event of {key}"))
 }
 
 async fn until(world: &World, run: RunId, state: RunState) -> Result<()> {
-    soon(async || {
+    let look = async || {
         let view = runs::find(world.engine.cell().of(run), world.namespace_id, run).await?;
-        Ok((view.context("a run")?.state == state).then_some(()))
-    })
-    .await
-    .with_context(|| format!("the run did not become {state}"))
+        Ok(view.context("a run")?.state)
+    };
+    let what = format!("{run} to become {state}");
+    until_true(&what, look, |seen| *seen == state).await?;
+    Ok(())
 }
 
 /// Takes a waiting run as if this many workers had taken it without progress.
 async fn take_after(world: &World, run: RunId, takes: i16) -> Result<()> {
     let text = "UPDATE queue SET stalled_takes = $2, due_at = moment() WHERE run_id = $1 AND holder IS NULL";
-    soon(async || {
-        let client = world.engine.cell().reader().await?;
-        let changed = client.execute(text, &[run.as_uuid(), &takes]).await?;
-        Ok((changed == 1).then_some(()))
-    })
-    .await
+    let client = world.database().connect().await?;
+    let change = async || Ok(client.execute(text, &[run.as_uuid(), &takes]).await?);
+    until_true("the run to be free", change, |rows| *rows == 1).await?;
+    Ok(())
 }
 
 const WAITING: &str =
@@ -54,7 +55,7 @@ const WAITING: &str =
 
 /// The wait of a run, once the run has come to it.
 async fn wait_of(world: &World, run: RunId) -> Result<semel_model::WaitId> {
-    let wait = soon(async || {
+    let wait = until_some("the run to wait", async || {
         let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
         let open = semel_store::waits::list_of_run(cell.of(run), namespace_id, run, false, None, 1)
             .await?

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_engine::CallbackError;
+use semel_model::RunId;
 use semel_model::run::RunState;
-use semel_store::clock;
-use semel_testkit::patience;
-use serde_json::json;
+use semel_store::runs;
+use semel_store::waits::{self, WaitView};
+use semel_testkit::{patience, until};
+use serde_json::{Value, json};
 
 use crate::world::World;
 
@@ -16,13 +18,35 @@ const CALLBACK: &str = "steps:\n  - id: tell\n    kv: { set: 'url/${{ input.id }
     result: steps.answer.result\n";
 
 async fn token(world: &World, id: &str) -> Result<String> {
-    loop {
-        let url = world.kv(&format!("url/{id}")).await?;
-        if let Some(url) = url.as_str() {
-            return Ok(url.rsplit('/').next().context("a token")?.to_owned());
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let entry = format!("url/{id}");
+    let what = format!("the address in {entry}");
+    let url = until(&what, async || world.kv(&entry).await, Value::is_string).await?;
+    let token = url.as_str().and_then(|url| url.rsplit('/').next());
+    Ok(token.context("a token")?.to_owned())
+}
+
+/// The open waits, once there are any.
+async fn until_open(world: &World) -> Result<Vec<WaitView>> {
+    let look = async || {
+        let (cell, namespace_id) = (world.engine.cell(), world.namespace_id);
+        let open = waits::list(cell.every(), namespace_id, false, None, 9);
+        Ok(open.await?.items)
+    };
+    until("an open wait", look, |open| !open.is_empty()).await
+}
+
+/// Ends the pause of every run that rests for an hour before its wait.
+async fn end_pauses(world: &World) -> Result<()> {
+    world.move_clock(Duration::from_secs(3_601)).await
+}
+
+async fn until_waiting(world: &World, run: RunId) -> Result<()> {
+    let look = async || {
+        let view = runs::find(world.engine.cell().of(run), world.namespace_id, run).await?;
+        Ok(view.map(|view| view.state_word()))
+    };
+    until("the run to sleep", look, |word| *word == Some("waiting")).await?;
+    Ok(())
 }
 
 #[tokio::test]
@@ -52,11 +76,13 @@ async fn a_callback_resumes_once_and_a_repeat_gets_the_same_response() -> Result
 #[tokio::test]
 async fn a_callback_before_its_wait_is_kept() -> Result<()> {
     let world = World::start().await?;
-    world.publish(&CALLBACK.replace("PAUSE", "1s")).await?;
+    world.publish(&CALLBACK.replace("PAUSE", "1h")).await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let token = token(&world, "1").await?;
 
     world.engine.call_back(&token, br#""early""#).await?;
+    until_waiting(&world, accepted.run).await?;
+    end_pauses(&world).await?;
     let end = world
         .engine
         .await_end(accepted.run, patience())
@@ -73,7 +99,7 @@ async fn a_callback_before_its_branch_is_kept_and_one_after_its_run_is_not() -> 
     world
         .publish(
             "steps:\n  - id: tell\n    kv: { set: 'url/${{ input.id }}', value: '${{ waits.answer.url }}' }\n\
-             \x20 - id: pause\n    wait: { for: 1s }\n  - id: both\n    parallel:\n      branches:\n\
+             \x20 - id: pause\n    wait: { for: 1h }\n  - id: both\n    parallel:\n      branches:\n\
              \x20       - steps: [{ id: other, kv: { add: others } }]\n\
              \x20       - steps:\n            - id: inner\n              parallel:\n                branches:\n\
              \x20                 - steps: [{ id: answer, wait: { callback: true, within: 1h } }]\n\
@@ -85,6 +111,8 @@ async fn a_callback_before_its_branch_is_kept_and_one_after_its_run_is_not() -> 
 
     let early = world.engine.call_back(&token, br#""early""#).await?;
     let again = world.engine.call_back(&token, br#""again""#).await?;
+    until_waiting(&world, accepted.run).await?;
+    end_pauses(&world).await?;
     let end = world
         .engine
         .await_end(accepted.run, patience())
@@ -113,23 +141,9 @@ async fn a_wait_that_times_out_fails_its_run_and_refuses_late_callbacks() -> Res
     world.publish(&CALLBACK.replace("PAUSE", "1ms")).await?;
     let accepted = world.deliver(r#"{"id":"1"}"#).await?;
     let token = token(&world, "1").await?;
-    let waiting = loop {
-        let open = semel_store::waits::list(
-            world.engine.cell().every(),
-            world.namespace_id,
-            false,
-            None,
-            9,
-        )
-        .await?
-        .items;
-        if !open.is_empty() {
-            break open;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+    let waiting = until_open(&world).await?;
 
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(3700)).await?;
+    world.move_clock(Duration::from_secs(3700)).await?;
     let end = world
         .engine
         .await_end(accepted.run, patience())
@@ -160,25 +174,15 @@ async fn a_wait_that_timed_out_opens_again_when_its_run_is_resumed() -> Result<(
             .resume(world.namespace_id, accepted.run, "again", "test")
             .await
     };
-    let until_open = async || {
-        let open = "SELECT count(*) FROM waits WHERE state = 'open'";
-        loop {
-            let client = world.engine.cell().reader().await?;
-            if client.query_one(open, &[]).await?.get::<_, i64>(0) == 1 {
-                return anyhow::Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
 
     // It times out twice, and each time fails its run and nothing else.
     for _ in 0..2 {
-        until_open().await?;
-        clock::move_ahead(world.engine.cell(), Duration::from_secs(3_700)).await?;
+        until_open(&world).await?;
+        world.move_clock(Duration::from_secs(3_700)).await?;
         assert_eq!(end().await?, RunState::Failed);
         resume().await?;
     }
-    until_open().await?;
+    until_open(&world).await?;
     let called = world.engine.call_back(&token, br#"{"ok":true}"#).await?;
 
     assert!(!called.replayed);

@@ -3,18 +3,25 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use jiff::Timestamp;
 use semel_engine::{
     Accepted, Actor, Engine, Intake, Options, ResourceLocation, Secret, StoredFiles, WebhookRequest,
 };
 use semel_model::run::RunState;
-use semel_model::{SecretText, Span};
+use semel_model::{RunId, SecretText, Span};
 use semel_store::runs::RunSnapshot;
 use semel_store::{Cell, CellOptions, attention, kv, migrate, namespaces};
-use semel_testkit::{Database, Peer, Proxy, Server, patience};
+use semel_testkit::{Database, Peer, Proxy, Server, patience, until};
 use serde_json::Value;
+use tokio::sync::OnceCell;
+
+/// The flow whose runs go through the queue for [`World::pass_the_queue`].
+const PASSER: &str = "flow: passer\ntrigger:\n  webhook: { auth: none, key: input.id }\n\
+    steps:\n  - { id: rest, wait: { for: 10ms } }\n  - { id: one, function: '1' }\n";
 
 /// A database, an engine and a peer.
 pub(crate) struct World {
@@ -23,6 +30,8 @@ pub(crate) struct World {
     pub(crate) namespace_id: i32,
     options: Options,
     database: Database,
+    /// Filled once [`PASSER`] is live.
+    passer: OnceCell<()>,
     _outputs: Option<tempfile::TempDir>,
 }
 
@@ -34,15 +43,6 @@ impl World {
     /// A world whose engine holds this many runs at once.
     pub(crate) async fn start_with_room(room: usize) -> Result<Self> {
         Self::start_with(None, Some(room)).await
-    }
-
-    /// A world whose engine has the lease that servers have by default.
-    pub(crate) async fn start_with_default_lease() -> Result<Self> {
-        let mut world = Self::start().await?;
-        world.engine.shutdown().await;
-        world.options.lease = Options::new(Secret::from_hex(&Secret::generate())?).lease;
-        world.engine = world.start_another().await?;
-        Ok(world)
     }
 
     /// A world whose engine keeps large outputs in a folder.
@@ -79,7 +79,7 @@ impl World {
         let patience = CellOptions {
             write_patience: Duration::from_secs(1),
             write_give_up: Duration::from_secs(1),
-            ..CellOptions::default()
+            ..few_connections()
         };
         let cell = Cell::connect(&url, patience).await?;
         Ok(Engine::start(cell, options.clone()).await?)
@@ -92,10 +92,10 @@ impl World {
             Ok(())
         })
         .await?;
-        let cell = Cell::connect(&database.url(), CellOptions::default()).await?;
+        let cell = Cell::connect(&database.url(), few_connections()).await?;
         let namespace_id = namespaces::ensure(cell.home(), &"default".parse()?).await?;
+        // With the lease of a real server, so that no session ends while the machine stands still.
         let mut options = Options::new(Secret::from_hex(&Secret::generate())?);
-        options.lease = Span::from_secs(3);
         options.allow_private = vec!["127.0.0.0/8".parse()?, "::1/128".parse()?];
         options.settle_margin = Span::from_secs(60);
         options.capacity = room.unwrap_or(options.capacity);
@@ -110,6 +110,7 @@ impl World {
             namespace_id,
             options,
             database,
+            passer: OnceCell::new(),
             _outputs: outputs,
         })
     }
@@ -127,8 +128,17 @@ impl World {
 
     /// Another engine on the same database.
     pub(crate) async fn start_another(&self) -> Result<Engine> {
-        let cell = Cell::connect(&self.database.url(), CellOptions::default()).await?;
-        Ok(Engine::start(cell, self.options.clone()).await?)
+        self.start_another_with(self.options.lease).await
+    }
+
+    /// Another engine on the same database, with a lease of its own.
+    pub(crate) async fn start_another_with(&self, lease: Span) -> Result<Engine> {
+        let cell = Cell::connect(&self.database.url(), few_connections()).await?;
+        let options = Options {
+            lease,
+            ..self.options.clone()
+        };
+        Ok(Engine::start(cell, options).await?)
     }
 
     /// Replaces the engine by one that reaches the database through a proxy.
@@ -136,7 +146,7 @@ impl World {
         self.engine.shutdown().await;
         let proxy = Proxy::start(self.database.server().address()).await?;
         let url = Server::url_at(proxy.address(), self.database.name());
-        let cell = Cell::connect(&url, CellOptions::default()).await?;
+        let cell = Cell::connect(&url, few_connections()).await?;
         self.engine = Engine::start(cell, self.options.clone()).await?;
         Ok(proxy)
     }
@@ -270,6 +280,82 @@ impl World {
 }
 
 impl World {
+    /// Moves the database's clock ahead.
+    pub(crate) async fn move_clock(&self, by: Duration) -> Result<()> {
+        let secs = by.as_secs_f64();
+        self.change_clock(&format!("make_interval(secs => {secs})"))
+            .await
+    }
+
+    /// Sets the database's clock, to and fro.
+    pub(crate) async fn set_clock(&self, to: Timestamp) -> Result<()> {
+        self.change_clock(&format!("'{to}'::timestamptz - moment()"))
+            .await
+    }
+
+    /// Leases move with the clock, in the same commit: no server loses its session, and none has to begin another
+    /// before it takes a run.
+    async fn change_clock(&self, by: &str) -> Result<()> {
+        let change = format!(
+            "WITH change AS MATERIALIZED (SELECT {by} AS span),
+                  leases AS (
+                UPDATE sessions SET expires_at = expires_at + (SELECT span FROM change))
+             UPDATE clock SET time_offset = time_offset + (SELECT span FROM change)"
+        );
+        self.database
+            .connect()
+            .await?
+            .batch_execute(&change)
+            .await?;
+        Ok(())
+    }
+
+    /// Waits until a run is neither held nor due at any time: only something from outside moves it on.
+    pub(crate) async fn until_at_rest(&self, run: RunId) -> Result<()> {
+        let client = self.database.connect().await?;
+        let moving = "SELECT count(*) FROM queue
+                       WHERE run_id = $1 AND (holder IS NOT NULL OR due_at < 'infinity')";
+        let look = async || -> Result<i64> {
+            Ok(client.query_one(moving, &[run.as_uuid()]).await?.get(0))
+        };
+        until(&format!("{run} to rest"), look, |moving| *moving == 0).await?;
+        Ok(())
+    }
+
+    /// Plays a run of another flow that sleeps for a moment. Runs are taken in the order in which they are due, so a
+    /// run that was due before has been taken when this one ends.
+    pub(crate) async fn pass_the_queue(&self) -> Result<()> {
+        static PASSED: AtomicU64 = AtomicU64::new(0);
+        self.passer
+            .get_or_try_init(|| self.publish_source(PASSER))
+            .await?;
+        let number = PASSED.fetch_add(1, Ordering::Relaxed);
+        let payload = format!(r#"{{"id":"{number}"}}"#);
+        let passer = self.deliver_to("passer", &payload).await?;
+        let end = self.engine.await_end(passer.run, patience()).await?;
+        let end = end.context("a run")?;
+        ensure!(end.state == RunState::Succeeded, "{end:?}");
+        Ok(())
+    }
+
+    /// Waits until so many idle servers have each looked twice at what concerns all servers: what the first of the
+    /// two looks found is known to them by then.
+    pub(crate) async fn until_looked(&self, servers: i64) -> Result<()> {
+        let client = self.database.connect().await?;
+        let looked = "SELECT count(DISTINCT pid) FROM pg_stat_activity
+                       WHERE datname = current_database() AND application_name = 'semel'
+                         AND query_start > $1 AND query LIKE '%p.pause_version, c.version%'";
+        for _ in 0..2 {
+            let now = client.query_one("SELECT clock_timestamp()", &[]).await?;
+            let now: Timestamp = now.get(0);
+            let look =
+                async || -> Result<i64> { Ok(client.query_one(looked, &[&now]).await?.get(0)) };
+            let what = format!("{servers} servers to look");
+            until(&what, look, |looked| *looked >= servers).await?;
+        }
+        Ok(())
+    }
+
     /// Where the table of what waits for a person differs from the ledger and the records.
     pub(crate) async fn attention(&self) -> Result<Vec<String>> {
         let cell = self.engine.cell().every();
@@ -277,14 +363,10 @@ impl World {
     }
 }
 
-/// Waits for something that has to come soon.
-pub(crate) async fn soon<T>(mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < patience() {
-        if let Some(seen) = look().await? {
-            return Ok(seen);
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+/// A connection costs PostgreSQL more than most tests do: an engine has fewer of them than a server has.
+pub(crate) fn few_connections() -> CellOptions {
+    CellOptions {
+        engine_connections: 3,
+        ..CellOptions::default()
     }
-    bail!("it did not come")
 }

@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 use semel_engine::{AlertError, HeldWish};
 use semel_model::AlertKind;
-use semel_store::duplicates;
 use semel_store::pauses::PauseKind;
+use semel_store::{alerts, duplicates};
+use semel_testkit::until;
 
-use super::{LOST, groups, later, received, until_group, world_with_hook};
-use crate::world::{World, soon};
+use super::{
+    GATHER, LOST, groups, later, received, until_counted, until_group, until_quiet, until_received,
+    world_with_hook,
+};
+use crate::world::World;
 
 const DONE: &str = "steps:\n  - { id: note, kv: { add: seen } }\n";
 
@@ -77,11 +82,12 @@ async fn what_waits_for_a_decision_again_is_reported_again() -> Result<()> {
         world.engine.write_down_repeats().await;
     }
 
-    let after = until_group(&world, |group| group.total > rows).await?;
-    later(&world, Duration::from_secs(5)).await?;
+    until_group(&world, |group| group.total > rows).await?;
+    until_counted(&world).await?;
+    let after = groups(&world).await?;
     assert_eq!(before.group.kind, AlertKind::Held);
-    assert_eq!(after.total, rows + 1, "once, although three more came");
-    assert_eq!(groups(&world).await?.len(), 1);
+    assert_eq!(after[0].total, rows + 1, "once, although three more came");
+    assert_eq!(after.len(), 1);
     Ok(())
 }
 
@@ -108,26 +114,32 @@ async fn an_approval_is_reported_when_it_opens_and_when_its_time_is_over() -> Re
 async fn a_hundred_duplicates_of_a_flow_in_a_minute_are_a_burst_that_counts_once() -> Result<()> {
     let world = world_with_hook(DONE, "/plain/ops").await?;
     let other = world.start_another().await?;
-    let client = world.engine.cell().reader().await?;
+    let client = world.database().connect().await?;
     let second = "SELECT extract(second FROM moment())::float8";
     let second: f64 = client.query_one(second, &[]).await?.get(0);
-    drop(client);
-    // All of them in one minute, once the engine knows that it has begun.
+    // All of them in one minute, once both engines know that it has begun.
     later(&world, Duration::from_secs_f64(60.0 - second)).await?;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    let begun: Timestamp = client.query_one("SELECT moment()", &[]).await?.get(0);
+    let clocks = async || Ok([world.engine.now(), other.now()]);
+    until("both engines to know the minute", clocks, |clocks| {
+        clocks.iter().all(|clock| *clock >= begun)
+    })
+    .await?;
     for _ in 0..=120 {
         world.deliver(r#"{"id":"1"}"#).await?;
     }
     for _ in 0..=20 {
         world.deliver(r#"{"id":"few"}"#).await?;
     }
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.engine.write_down_repeats().await;
 
     later(&world, Duration::from_secs(65)).await?;
     let burst = until_group(&world, |group| group.group.kind == AlertKind::Duplicates).await?;
-    tokio::time::sleep(Duration::from_secs(7)).await;
+    // As the other server does when its turn comes.
+    let again = alerts::count_bursts(world.engine.cell().home()).await?;
 
     assert_eq!((burst.total, burst.group.flow.as_str()), (140, "story"));
+    assert_eq!(again, 0, "it is counted");
     assert_eq!(
         groups(&world).await?[0].total,
         140,
@@ -145,12 +157,9 @@ async fn a_quarantined_run_is_reported() -> Result<()> {
     // An event that does not fit its place in the journal: the run cannot be read.
     let odd = "UPDATE journal SET events = '[{\"event\":\"skipped\",\"step\":\"a\"}]'
                 WHERE run_id = $1 AND seq = 2";
-    soon(async || {
-        let client = world.engine.cell().reader().await?;
-        let changed = client.execute(odd, &[accepted.run.as_uuid()]).await?;
-        Ok((changed == 1).then_some(()))
-    })
-    .await?;
+    let client = world.database().connect().await?;
+    let change = async || Ok(client.execute(odd, &[accepted.run.as_uuid()]).await?);
+    until("a second row of the journal", change, |rows| *rows == 1).await?;
 
     later(&world, Duration::from_secs(3_601)).await?;
     let group = until_group(&world, |group| group.group.kind == AlertKind::Quarantined).await?;
@@ -167,8 +176,8 @@ async fn alerts_wait_for_the_end_of_a_pause_of_their_connection() -> Result<()> 
     world.engine.pause(world.by(), ops, "tests").await?;
     world.deliver(r#"{"id":"1"}"#).await?;
     until_group(&world, |group| group.total == 1).await?;
-    later(&world, Duration::from_secs(11)).await?;
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    later(&world, GATHER).await?;
+    until_quiet(&world).await?;
 
     let held = received(&world, "/plain/ops").await?.len();
     let tested = world.engine.test_alerts(world.by()).await;
@@ -176,14 +185,11 @@ async fn alerts_wait_for_the_end_of_a_pause_of_their_connection() -> Result<()> 
         .engine
         .resume_paused(world.by(), ops, None, None)
         .await?;
-    let arrived = soon(async || {
-        let arrived = received(&world, "/plain/ops").await?.len();
-        Ok((arrived > 0).then_some(arrived))
-    });
+    let arrived = until_received(&world, "/plain/ops", 1).await?;
 
     assert_eq!(held, 0, "nothing is sent over a paused connection");
     assert!(matches!(tested, Err(AlertError::Invalid(_))), "{tested:?}");
-    assert_eq!(arrived.await?, 1);
+    assert_eq!(arrived.len(), 1);
     Ok(())
 }
 
@@ -194,12 +200,12 @@ async fn nothing_is_sent_after_alerts_were_unset() -> Result<()> {
     world.engine.pause(world.by(), ops, "tests").await?;
     world.deliver(r#"{"id":"1"}"#).await?;
     until_group(&world, |group| group.total == 1).await?;
-    later(&world, Duration::from_secs(11)).await?;
+    later(&world, GATHER).await?;
 
     world.engine.unset_alerts(world.by()).await?;
     let resumed = world.engine.resume_paused(world.by(), ops, None, None);
     resumed.await?;
-    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    until_quiet(&world).await?;
 
     let client = world.engine.cell().reader().await?;
     let messages = "SELECT count(*) FROM alert_messages";

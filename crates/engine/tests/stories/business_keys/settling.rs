@@ -6,13 +6,14 @@ use anyhow::{Context, Result};
 use semel_engine::{Actor, Amendment, SettleError, Settlement};
 use semel_model::run::RunState;
 use semel_model::{EffectId, NamedEffectState, RunId};
-use semel_store::{clock, effects};
+use semel_store::effects;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{until, until_some};
 use serde_json::{Value, json};
 
 use super::waiting::waits;
 use super::{FIRST, SECOND, becomes, end, id_of, named, play, publish};
-use crate::world::{World, soon};
+use crate::world::World;
 
 /// The key that was sent for the first order.
 fn key_sent() -> Result<EffectId> {
@@ -56,11 +57,8 @@ pub(super) async fn given_up(world: &World) -> Result<RunId> {
         reason: "gone".to_owned(),
     };
     settle(world, doubts[0].id, fail).await?;
-    soon(async || {
-        let end = end(world, run).await?;
-        Ok((end.state == RunState::Failed).then_some(()))
-    })
-    .await?;
+    let look = async || end(world, run).await;
+    until("the run to fail", look, |end| end.state == RunState::Failed).await?;
     becomes(world, "charge:o-1", Some(NamedEffectState::InDoubt)).await?;
     Ok(run)
 }
@@ -116,13 +114,15 @@ async fn what_did_not_happen_in_an_ended_run_is_performed_by_the_next() -> Resul
     let second = world.deliver_to("story", SECOND).await?.run;
     waits(&world, second).await?;
 
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(600)).await?;
-    soon(async || match settle(&world, key_sent()?, denied()).await {
-        Ok(()) => Ok(Some(())),
-        Err(SettleError::TooSoon { .. }) => Ok(None),
-        Err(error) => Err(error.into()),
-    })
-    .await?;
+    world.move_clock(Duration::from_secs(600)).await?;
+    let deny = async || -> Result<Option<()>> {
+        match settle(&world, key_sent()?, denied()).await {
+            Ok(()) => Ok(Some(())),
+            Err(SettleError::TooSoon { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    };
+    until_some("a denial that is in time", deny).await?;
     let performed = end(&world, second).await?;
 
     assert_eq!(performed.state, RunState::Succeeded, "{performed:?}");

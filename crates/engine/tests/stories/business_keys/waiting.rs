@@ -10,19 +10,21 @@ use semel_model::{EffectId, Fingerprint, NamedEffectState, RunId, Span};
 use semel_store::named_effects::{
     self, EffectAction, HolderView, NamedBegin, NamedBegun, NamedHolder,
 };
-use semel_store::{clock, effects, queue};
-use semel_testkit::patience;
+use semel_store::{effects, queue};
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until};
 
 use super::{FIRST, SECOND, becomes, end, id_of, journal_of, named, play, publish};
-use crate::world::{World, soon};
+use crate::world::World;
 
 /// Waits until a run says that it waits for a name.
 pub(super) async fn waits(world: &World, run: RunId) -> Result<String> {
-    soon(async || {
-        let journal = journal_of(world, run).await?;
-        Ok(journal.contains(r#""what":"waiting""#).then_some(journal))
-    })
+    let what = format!("{run} to wait for a name");
+    until(
+        &what,
+        async || journal_of(world, run).await,
+        |journal| journal.contains(r#""what":"waiting""#),
+    )
     .await
 }
 
@@ -123,10 +125,10 @@ async fn a_wait_behind_a_key_ends_with_the_time_of_its_retries() -> Result<()> {
     let second = world.deliver_to("story", SECOND).await?.run;
     waits(&world, second).await?;
 
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(7200)).await?;
-    let stopped = soon(async || {
-        let end = end(&world, second).await?;
-        Ok((end.state == RunState::NeedsReview).then_some(end))
+    world.move_clock(Duration::from_secs(7200)).await?;
+    let look = async || end(&world, second).await;
+    let stopped = until("the run to need review", look, |end| {
+        end.state == RunState::NeedsReview
     })
     .await?;
 
@@ -174,7 +176,7 @@ async fn a_hold_that_a_late_worker_began_for_an_ended_run_is_freed() -> Result<(
     let run = world.deliver_to("story", FIRST).await?.run;
     waits(&world, run).await?;
 
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(90)).await?;
+    world.move_clock(Duration::from_secs(90)).await?;
     let end = end(&world, run).await?;
 
     assert_eq!(end.state, RunState::Succeeded, "{end:?}");
@@ -194,13 +196,10 @@ async fn a_hold_that_a_late_worker_began_for_a_run_in_doubt_is_in_doubt_again() 
     let run = world.deliver_to("story", SECOND).await?.run;
     waits(&world, run).await?;
 
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(90)).await?;
+    world.move_clock(Duration::from_secs(90)).await?;
     becomes(&world, "charge:o-1", Some(NamedEffectState::InDoubt)).await?;
 
-    let state = world
-        .engine
-        .await_end(run, Duration::from_millis(1))
-        .await?;
+    let state = world.engine.await_end(run, Duration::ZERO).await?;
     let state = state.context("a run")?.state;
     assert_eq!(state, RunState::Active, "it waits for the doubt");
     assert_eq!(world.peer.count("/plain/").await?.calls, 1);

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_model::FlowName;
-use semel_store::clock;
 use semel_store::reconcile_passes as passes;
-use semel_testkit::patience;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{patience, until};
 
 use super::{
     FLOW, ask, ask_of, find, now, reconcile, seen, until_ended, until_seen, world_of_orders,
 };
-use crate::world::{World, soon};
+use crate::world::World;
 
 /// A flow whose list never ends, at a path of the peer.
 async fn publish_endless(world: &World, name: &str, path: &str) -> Result<FlowName> {
@@ -35,23 +34,18 @@ async fn slow_lists_without_end_delay_no_other_flow() -> Result<()> {
         let nominal = ask_of(&world, &flow, None, false).await??;
         endless.push((flow, nominal));
     }
-    soon(async || {
-        let (flow, nominal) = &endless[0];
-        let pass = find(&world, flow, *nominal).await?;
-        Ok((pass.page > 0).then_some(()))
-    })
-    .await?;
+    let (flow, nominal) = &endless[0];
+    let look = async || find(&world, flow, *nominal).await;
+    until("the first pass to begin", look, |pass| pass.page > 0).await?;
 
     let pass = reconcile(&world, false).await?;
 
     assert_eq!((pass.state.as_str(), pass.counts.started), ("done", 5));
     // Every one of them has its turn, too.
     for (flow, nominal) in &endless {
-        let pass = soon(async || {
-            let pass = find(&world, flow, *nominal).await?;
-            Ok((pass.page > 20).then_some(pass))
-        })
-        .await?;
+        let look = async || find(&world, flow, *nominal).await;
+        let what = format!("the second turn of {flow}");
+        let pass = until(&what, look, |pass| pass.page > 20).await?;
         assert_eq!((pass.state.as_str(), pass.fault), ("open", None));
     }
     Ok(())
@@ -117,7 +111,6 @@ steps:
 #[tokio::test]
 async fn a_pass_that_is_late_starts_nothing_that_keys_are_no_longer_kept_for() -> Result<()> {
     let world = world_of_orders(5, 5).await?;
-    let other = publish_endless(&world, "other", "/endless/1").await?;
     let day = Duration::from_secs(86_400);
     let held = Behaviour::HoldBeforeAnswer;
     world.peer.next_times("/shop/", 2, held).await?;
@@ -126,10 +119,10 @@ async fn a_pass_that_is_late_starts_nothing_that_keys_are_no_longer_kept_for() -
     // is lost meanwhile, and another one has begun.
     let nominal = ask(&world, None, false).await??;
     world.peer.until_held(1, patience()).await?;
-    clock::move_ahead(world.engine.cell(), day).await?;
-    soon(async || {
-        let now = ask_of(&world, &other, None, true).await??;
-        Ok((now >= nominal + day).then_some(()))
+    world.move_clock(day).await?;
+    let clock = async || Ok(world.engine.now());
+    until("the engine to know the day", clock, |now| {
+        *now >= nominal + day
     })
     .await?;
     world.peer.until_held(2, patience()).await?;

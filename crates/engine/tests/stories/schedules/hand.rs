@@ -84,24 +84,24 @@ async fn an_instant_whose_key_expired_keeps_its_run() -> Result<()> {
         .await?;
 
     // A key does not expire before its run has ended.
-    soon(async || {
-        let runs = list_runs(&world).await?;
-        let over = !runs.is_empty() && runs.iter().all(|run| run.state.is_ended());
-        Ok(over.then_some(()))
-    })
+    until(
+        "the run to end",
+        async || list_runs(&world).await,
+        |runs| !runs.is_empty() && runs.iter().all(|run| run.state.is_ended()),
+    )
     .await?;
     set_clock(&world, "2027-01-10T23:00:00Z").await?;
     // The engine may have been first.
     let key = semel_model::Key::new(b"story@2027-01-11T00:00:00Z".to_vec())?;
     let space = semel_model::KeySpace::Schedule;
     let claim = semel_model::ClaimId::derive_in(space, &namespace, &flow, &key);
-    soon(async || {
+    let held = async || {
         let cell = world.engine.cell();
         semel_store::retention::forget_keys(cell.every()).await?;
         let held = semel_store::claims::find(cell.of(claim), claim).await?;
-        Ok(held.is_none().then_some(()))
-    })
-    .await?;
+        Ok(held.is_some())
+    };
+    until("the key to expire", held, |held| !held).await?;
     set_clock(&world, "2027-01-11T00:00:01Z").await?;
     until_decided(&world, "2027-01-11T00:00:00Z").await?;
 

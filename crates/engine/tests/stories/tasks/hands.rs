@@ -6,13 +6,12 @@ use anyhow::{Context, Result};
 use semel_engine::commands::answer_task::{TaskAnswer, TaskError};
 use semel_model::{RunId, TokenId, task};
 use semel_store::runs::RunSnapshot;
-use semel_store::tasks::{ClaimedTask, TaskClaim, TaskHold};
-use semel_store::{clock, tasks};
-use semel_testkit::patience;
+use semel_store::tasks::{self, ClaimedTask, TaskClaim, TaskHold};
+use semel_testkit::{patience, until_some};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 const WORK: &str = "steps:\n  - id: work\n    task: { queue: images, input: { id: '${{ input.id }}' }, \
     within: 1h, lease: 30s }\n    GUARD\nresult: steps.work.result\n";
@@ -85,8 +84,7 @@ pub(super) fn failed(retryable: bool) -> TaskAnswer {
 
 /// Lets the lease of a task run out, by the database's clock.
 pub(super) async fn lose(world: &World) -> Result<()> {
-    clock::move_ahead(world.engine.cell(), Duration::from_secs(31)).await?;
-    Ok(())
+    world.move_clock(Duration::from_secs(31)).await
 }
 
 pub(super) async fn until(
@@ -99,7 +97,7 @@ pub(super) async fn until(
         all: true,
         ..tasks::TaskFilter::default()
     };
-    soon(async || {
+    until_some(&format!("a task that is {state:?}"), async || {
         let found = tasks::list(world.engine.cell().every(), world.namespace_id, &filter, 1)
             .await?
             .items;
