@@ -1,15 +1,11 @@
 //! The console, opened from the command line; and the commands that its pages print.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::Program;
+use semel_testkit::{Program, patience};
 
 use crate::first_minutes::run;
-
-/// What anything on this machine may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A page of the console, as curl gets it with the cookie of its sign-in.
 async fn page(home: &Path, base: &str, path: &str) -> Result<String> {
@@ -25,9 +21,9 @@ async fn the_console_opens_with_one_command_and_the_commands_of_its_pages_work()
     let home = tempfile::tempdir()?;
     let home = home.path();
     let dev = Program::semel()?.arg("dev").current_dir(home).start()?;
-    dev.until_line("/console/sign-in#", PATIENCE).await?;
+    dev.until_line("/console/sign-in#", patience()).await?;
     run(home, "semel init greet").await?;
-    dev.until_line("greet r1 is live", PATIENCE).await?;
+    dev.until_line("greet r1 is live", patience()).await?;
     let start = "semel run start greet --input '{\"id\":\"7\",\"name\":\"Ada\"}' --wait 30s";
     run(home, start).await?;
     run(home, start).await?;

@@ -1,17 +1,13 @@
 //! `semel dev` in a folder of its own, and a person who types commands there.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
-use semel_testkit::{Process, Program};
+use anyhow::{Context, Result};
+use semel_testkit::{Process, Program, patience, until};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::first_minutes::run;
-
-/// What anything on this machine may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The folder, the server, and what opens it.
 pub(crate) struct Desk {
@@ -32,7 +28,7 @@ impl Desk {
             .arg("dev")
             .current_dir(folder.path())
             .start()?;
-        dev.until_line("semel is ready at", PATIENCE).await?;
+        dev.until_line("semel is ready at", patience()).await?;
         let desk = Self {
             url: kept(folder.path(), "url")?,
             token: kept(folder.path(), "token")?,
@@ -47,7 +43,7 @@ impl Desk {
 
     /// Waits until `semel dev` prints a line with these words.
     pub(crate) async fn until_printed(&self, words: &str) -> Result<String> {
-        self.dev.until_line(words, PATIENCE).await
+        self.dev.until_line(words, patience()).await
     }
 
     /// Where the server listens.
@@ -85,13 +81,9 @@ impl Desk {
 
     /// Types a command until it says something.
     pub(crate) async fn until_said(&self, line: &str, wanted: &str) -> Result<String> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.say(line).await {
-                Ok(said) if said.contains(wanted) => return Ok(said),
-                other => ensure!(Instant::now() < deadline, "{line}: {other:?}"),
-            }
-        }
+        let look = async || Ok(self.say(line).await);
+        let is_said = |said: &Result<String>| said.as_ref().is_ok_and(|said| said.contains(wanted));
+        until(&format!("{wanted:?} by {line}"), look, is_said).await?
     }
 
     /// Starts a run of a flow.

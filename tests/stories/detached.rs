@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::desk::Desk;
 
-/// Renders something for a while, notes every start, and says what it made.
+/// Renders something until the file GO is there, notes every start, and says what it made. It ends with its folder.
 const FLOW: &str = r#"flow: render
 trigger: { manual: { key: input.id } }
 steps:
   - id: render
     ssh:
       connection: builder
-      command: [sh, -c, 'echo "$1" >> STARTED; sleep 1; echo "rendered $1"; exit "$2"', sh, "${{ input.id }}", "${{ input.exit }}"]
+      command: [sh, -c, 'echo "$1" >> STARTED; while [ -e STARTED ] && [ ! -e GO ]; do sleep 0.1; done; echo "rendered $1"; exit "$2"', sh, "${{ input.id }}", "${{ input.exit }}"]
       detach: true
       callback: "${{ waits.rendered.url }}"
   - id: rendered
@@ -34,7 +34,8 @@ async fn open(sshd: &Sshd) -> Result<Desk> {
     let key = sshd.private_key()?;
     desk.say(&format!("semel secret set builder_key <<'END'\n{key}END\n"))
         .await?;
-    let flow = FLOW.replace("STARTED", &sshd.file("started").display().to_string());
+    let flow = FLOW.replace("GO", &sshd.file("go").display().to_string());
+    let flow = flow.replace("STARTED", &sshd.file("started").display().to_string());
     desk.say(&format!(
         "mkdir kept && cat > kept/render.flow.yaml <<'END'\n{flow}END\nsemel flow push kept/render.flow.yaml"
     ))
@@ -53,6 +54,7 @@ async fn a_detached_command_starts_once_and_its_end_resumes_the_run() -> Result<
     let run = desk.start("render", &input).await?;
     let waiting = desk.until_said("semel wait list", "rendered").await?;
     let again = desk.start("render", &input).await?;
+    std::fs::write(sshd.file("go"), "")?;
     desk.until_said(&format!("semel run show {run}"), "succeeded")
         .await?;
 
@@ -69,6 +71,7 @@ async fn a_detached_command_starts_once_and_its_end_resumes_the_run() -> Result<
 #[tokio::test]
 async fn a_failed_detached_command_reports_to_its_run() -> Result<()> {
     let sshd = Sshd::start().await?;
+    std::fs::write(sshd.file("go"), "")?;
     let desk = open(&sshd).await?;
 
     let run = desk

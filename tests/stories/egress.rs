@@ -1,15 +1,11 @@
 //! What an operator lets flows reach: a list of hosts, and a proxy.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use semel_testkit::semel::{self, Api};
-use semel_testkit::{Client, Cluster, Options, Peer, Process, Program};
+use semel_testkit::{Client, Cluster, Options, Peer, Process, Program, patience};
 use serde_json::Value;
-
-/// What anything on this machine may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server with further settings, and what opens it.
 struct Installation {
@@ -49,7 +45,7 @@ impl Installation {
             ])
             .env("SEMEL_URL", format!("http://{}", self.address))
             .env("SEMEL_TOKEN", &self.token)
-            .run(PATIENCE)
+            .run(patience())
             .await?;
         let said: Value = serde_json::from_str(&finished.stdout)
             .with_context(|| format!("{}{}", finished.stdout, finished.stderr))?;

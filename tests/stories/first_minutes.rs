@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Process, Program, Stopwatch};
+use semel_testkit::{Process, Program, Stopwatch, patience};
 
-/// What `semel dev` may take from nothing to serving.
+/// What `semel dev` may take from nothing to serving, where that is measured: with `SEMEL_FIGURES`.
 const SERVES_WITHIN: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn the_readme_works_as_printed() -> Result<()> {
     assert!(said.contains("repeat"), "the repeat is listed: {said}");
     let (dev, _) = served.as_mut().context("the README starts `semel dev`")?;
     dev.sigterm()?;
-    let status = dev.until_exit(Duration::from_secs(30)).await?;
+    let status = dev.until_exit(patience()).await?;
     assert!(status.success(), "a stop is clean: {status}");
     Ok(())
 }
@@ -76,18 +76,19 @@ fn commands_of(readme: &str, heading: &str) -> Result<Vec<String>> {
 async fn start_dev(home: &Path) -> Result<(Process, String)> {
     let begun = Stopwatch::start();
     let dev = Program::semel()?.arg("dev").current_dir(home).start()?;
-    dev.until_line("semel is ready at", Duration::from_secs(60))
-        .await?;
+    dev.until_line("semel is ready at", patience()).await?;
     let took = begun.elapsed();
     println!("`semel dev` served after {took:?}");
-    ensure!(took < SERVES_WITHIN, "`semel dev` took {took:?}");
+    if std::env::var_os("SEMEL_FIGURES").is_some() {
+        ensure!(took < SERVES_WITHIN, "`semel dev` took {took:?}");
+    }
     let printed = printed(&dev);
     let url = printed
         .split("semel is ready at ")
         .nth(1)
         .and_then(|rest| rest.lines().next());
     let url = url.context("the address is printed")?.trim().to_owned();
-    dev.until_line("curl ", Duration::from_secs(10)).await?;
+    dev.until_line("curl ", patience()).await?;
     Ok((dev, url))
 }
 
@@ -104,7 +105,7 @@ pub(crate) async fn run(home: &Path, line: &str) -> Result<String> {
         .args(["-c", line])
         .env("PATH", path)
         .current_dir(home)
-        .run(Duration::from_secs(60))
+        .run(patience())
         .await?;
     ensure!(
         finished.status.success(),

@@ -1,21 +1,16 @@
 //! Held deliveries, challenges and responses with a result, through the real binary, with curl.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use semel_testkit::peer::Behaviour;
 use semel_testkit::semel::{self, Api, migrate};
-use semel_testkit::{Client, Cluster, Options, Peer, Program};
+use semel_testkit::{Client, Cluster, Options, Peer, Program, patience};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
 use crate::asked::object;
 use crate::desk::Desk;
 use crate::steps::page::Page;
-
-/// What anything on this machine may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const SECRET: &str = "a-signing-secret-of-some-length";
 
@@ -210,20 +205,20 @@ async fn a_server_that_dies_while_it_holds_a_response_loses_only_the_socket() ->
          result: '{{\"count\": steps.count.result, \"status\": steps.put.status}}'\n",
         peer.url("/plain/ask")
     );
-    let client = Client::new(address, 4).with_patience(PATIENCE);
+    let client = Client::new(address, 4).with_patience(patience());
     Api::new(&client, &token).publish("ask", &flow).await?;
     peer.next("/plain/", Behaviour::HoldBeforeAnswer).await?;
 
     let (path, body) = ("/hooks/default/ask", r#"{"id":"1"}"#);
     let killing = async {
-        peer.until_held(1, PATIENCE).await?;
+        peer.until_held(1, patience()).await?;
         first.sigkill()?;
         peer.let_go().await
     };
     let (lost, killed) = tokio::join!(client.post(path, body), killing);
     killed?;
     let (_second, address) = serve().await?;
-    let client = Client::new(address, 4).with_patience(PATIENCE);
+    let client = Client::new(address, 4).with_patience(patience());
     let repeat = client.post(path, body).await?;
     let again = client.post(path, body).await?;
 

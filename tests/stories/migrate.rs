@@ -1,13 +1,8 @@
 //! The first start of an installation: the schema by a unit, the token by an operator.
 
-use std::time::Duration;
-
 use anyhow::Result;
-use semel_testkit::{Cluster, Options, Program};
+use semel_testkit::{Cluster, Options, Program, patience};
 use serde_json::Value;
-
-/// How long a migration of an empty database may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn migrate(database: &str, flags: &[&str]) -> Result<Value> {
     semel(&[&["migrate"], flags].concat(), database).await
@@ -18,7 +13,7 @@ pub(crate) async fn semel(words: &[&str], database: &str) -> Result<Value> {
     let done = Program::semel()?
         .args(words)
         .args(["--json", "--database", database])
-        .run(PATIENCE)
+        .run(patience())
         .await?;
     Ok(serde_json::from_str(&done.stdout)?)
 }

@@ -1,17 +1,13 @@
 //! `semel once`: a command runs once under its key, and its end says what a repeat finds.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use semel_testkit::program::Finished;
-use semel_testkit::{Process, Program, free_address};
+use semel_testkit::{Process, Program, Proxy, free_address, patience, until};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-
-/// What anything on this machine may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server, and a file that commands write to.
 struct Place {
@@ -41,7 +37,7 @@ impl Place {
     }
 
     async fn once(&self, options: &[&str], key: &str, line: &str) -> Result<Finished> {
-        self.program(options, key, line)?.run(PATIENCE).await
+        self.program(options, key, line)?.run(patience()).await
     }
 
     /// Runs `semel once` and expects its exit code.
@@ -62,15 +58,8 @@ impl Place {
     }
 
     async fn until_noted(&self, name: &str) -> Result<Vec<String>> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let lines = self.lines(name);
-            if !lines.is_empty() {
-                return Ok(lines);
-            }
-            ensure!(Instant::now() < deadline, "nothing was written to {name}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let look = async || Ok(self.lines(name));
+        until(&format!("lines in {name}"), look, |lines| !lines.is_empty()).await
     }
 }
 
@@ -153,12 +142,20 @@ async fn a_repeat_waits_for_the_process_that_holds_the_key() -> Result<()> {
 
     let busy = place.exits(3, &["--wait", "0"], "a", line).await?;
     ensure!(busy.stderr.contains("holds the key"), "{busy:?}");
-    let mut second = place.start(&[], "a", line)?;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // It is told that another holds the key, and hears it once that one has ended: so it asks again.
+    let server = place.desk.url().trim_start_matches("http://");
+    let proxy = Proxy::start(server.parse()?).await?;
+    proxy.hold_answers();
+    let mut second = place
+        .program(&[], "a", line)?
+        .env("SEMEL_URL", format!("http://{}", proxy.address()))
+        .start()?;
+    proxy.until_held(1, patience()).await?;
     std::fs::write(place.note("go"), "")?;
+    ensure!(first.until_exit(patience()).await?.success());
+    proxy.resume();
 
-    ensure!(first.until_exit(PATIENCE).await?.success());
-    ensure!(second.until_exit(PATIENCE).await?.success());
+    ensure!(second.until_exit(patience()).await?.success());
     assert_eq!(second.stdout(), "done\n");
     assert_eq!(place.lines("ran").len(), 1);
     Ok(())
@@ -171,7 +168,7 @@ async fn without_a_server_nothing_runs() -> Result<()> {
 
     let ended = place
         .program(&["--url", &nowhere], "a", "echo ran >> ran")?
-        .run(PATIENCE)
+        .run(patience())
         .await?;
 
     assert_eq!(ended.status.code(), Some(8), "{ended:?}");
@@ -187,7 +184,7 @@ async fn signals_are_the_commands_and_a_missing_command_is_no_doubt() -> Result<
     place.until_noted("ready").await?;
 
     once.sigterm()?;
-    let status = once.until_exit(PATIENCE).await?;
+    let status = once.until_exit(patience()).await?;
 
     ensure!(status.success(), "{status}: {}", once.stderr());
     assert_eq!(once.stdout(), "stopped\n");
@@ -204,7 +201,7 @@ async fn signals_are_the_commands_and_a_missing_command_is_no_doubt() -> Result<
             "./not-there",
         ])
         .current_dir(place.desk.folder())
-        .run(PATIENCE)
+        .run(patience())
         .await?;
     assert_eq!(missing.status.code(), Some(127), "{missing:?}");
     let shown = place.desk.data("semel once show b").await?;
@@ -223,19 +220,10 @@ async fn a_command_that_may_be_repeated_dies_with_its_parent() -> Result<()> {
 
     once.sigkill()?;
 
-    let deadline = Instant::now() + PATIENCE;
-    while pids.iter().any(|pid| is_alive(*pid)) {
-        ensure!(Instant::now() < deadline, "{pids:?} are alive");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let shown = loop {
-        let shown = place.desk.data("semel once show a").await?;
-        if shown["state"] == json!("in_doubt") {
-            break shown;
-        }
-        ensure!(Instant::now() < deadline, "{shown}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    };
+    until_dead(&pids).await?;
+    let look = async || place.desk.data("semel once show a").await;
+    let in_doubt = |shown: &Value| shown["state"] == json!("in_doubt");
+    let shown = until("the effect to be in doubt", look, in_doubt).await?;
     shown["retry_at"]
         .as_str()
         .context("when it may run again")?;
@@ -262,17 +250,10 @@ async fn a_command_that_may_be_repeated_leaves_nothing_behind_when_its_end_is_re
     };
     // The supervisor alone is killed, as a system without memory does.
     kill(supervisor).await?;
-    let status = once.until_exit(PATIENCE).await?;
+    let status = once.until_exit(patience()).await?;
 
     assert_eq!(status.code(), Some(4), "{}", once.stderr());
-    let deadline = Instant::now() + PATIENCE;
-    for pid in [left[0].parse()?, command, background] {
-        while is_alive(pid) {
-            ensure!(Instant::now() < deadline, "{pid} is alive");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-    Ok(())
+    until_dead(&[left[0].parse()?, command, background]).await
 }
 
 async fn kill(pid: u32) -> Result<()> {
@@ -280,6 +261,16 @@ async fn kill(pid: u32) -> Result<()> {
         .args(["-KILL", &pid.to_string()])
         .status();
     ensure!(kill.await?.success(), "{pid} is not killed");
+    Ok(())
+}
+
+/// Waits until none of these processes runs.
+async fn until_dead(pids: &[u32]) -> Result<()> {
+    let alive = async || {
+        let alive = pids.iter().filter(|pid| is_alive(**pid));
+        Ok(alive.copied().collect::<Vec<u32>>())
+    };
+    until("every process to end", alive, Vec::is_empty).await?;
     Ok(())
 }
 

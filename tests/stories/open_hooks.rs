@@ -1,10 +1,9 @@
 //! A hook without authentication has to be declared, and is shown.
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Result;
-use semel_testkit::Program;
+use semel_testkit::{Program, patience};
 
 #[tokio::test]
 async fn a_hook_that_is_open_has_to_say_so_and_is_shown() -> Result<()> {
@@ -30,7 +29,7 @@ async fn check(desk: &Path, fields: &str) -> Result<(bool, String)> {
     let checked = Program::semel()?
         .args(["check", "hook.flow.yaml"])
         .current_dir(desk)
-        .run(Duration::from_secs(30))
+        .run(patience())
         .await?;
     Ok((checked.status.success(), checked.stdout + &checked.stderr))
 }

@@ -1,11 +1,9 @@
 //! A rehearsal, through the binary: a wrong flow fails with a command that repeats the case, and a
 //! release goes live once it has passed.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, Result, ensure};
 use semel_testkit::program::Finished;
-use semel_testkit::{Cluster, Options, Process, Program, semel};
+use semel_testkit::{Cluster, Options, Process, Program, patience, semel, until};
 use serde_json::Value;
 
 const FLOW: &str = r#"flow: paid
@@ -67,7 +65,7 @@ impl World {
             .env("SEMEL_URL", &self.url)
             .env("SEMEL_TOKEN", &self.token)
             .current_dir(self.home.path())
-            .run(Duration::from_secs(60))
+            .run(patience())
             .await
     }
 
@@ -203,11 +201,7 @@ async fn what_a_server_leaves_that_is_killed_in_a_rehearsal_is_dropped_after_an_
         .env("SEMEL_TOKEN", &world.token)
         .current_dir(world.home.path())
         .start()?;
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while left().await? == 0 {
-        ensure!(Instant::now() < deadline, "{}", rehearsing.stderr());
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    until("the schema of a rehearsal", left, |count| *count > 0).await?;
 
     world.server.sigkill()?;
     rehearsing.sigkill()?;

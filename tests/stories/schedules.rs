@@ -1,9 +1,7 @@
 //! A schedule, through the binary: listed, paused, resumed, fired by hand, and shown as JSON.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Cluster, Connection, Options, Process, Program, semel};
+use semel_testkit::{Cluster, Connection, Options, Process, Program, patience, semel, until};
 use serde_json::Value;
 
 const FLOW: &str = r#"flow: nightly
@@ -66,7 +64,7 @@ impl World {
             .env("SEMEL_URL", &self.url)
             .env("SEMEL_TOKEN", &self.token)
             .current_dir(self.home.path())
-            .run(Duration::from_secs(30))
+            .run(patience())
             .await?;
         serde_json::from_str(&finished.stdout)
             .with_context(|| format!("{arguments:?}: {}{}", finished.stdout, finished.stderr))
@@ -81,15 +79,15 @@ impl World {
 
     /// Waits until this many ticks are recorded, the latest first.
     async fn until_ticks(&self, count: usize) -> Result<Vec<Value>> {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
+        let look = async || {
             let shown = self.done(&["schedule", "show", "nightly"]).await?;
-            let ticks = shown["ticks"]["items"].as_array().context("ticks")?;
-            if ticks.len() >= count {
-                return Ok(ticks.clone());
-            }
-            ensure!(Instant::now() < deadline, "{shown:#}");
-        }
+            let ticks = shown["ticks"]["items"].as_array();
+            Ok(ticks.context("ticks")?.clone())
+        };
+        until(&format!("{count} ticks"), look, |ticks| {
+            ticks.len() >= count
+        })
+        .await
     }
 }
 

@@ -5,19 +5,15 @@ mod destinations;
 pub(crate) mod page;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::Client;
+use semel_testkit::{Client, until, until_some};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::desk::Desk;
 use destinations::Destinations;
 use page::Page;
-
-/// What anything on this machine may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn the_page_of_http_works_as_printed() -> Result<()> {
@@ -164,15 +160,13 @@ struct Place {
 impl Place {
     /// The approval that the page's run asks for, once it does.
     async fn first_approval(&self) -> Result<String> {
-        for _ in 0..50 {
+        let look = async || {
             let listed = self.said("semel approval list --json").await?;
             let listed: Value = serde_json::from_str(&listed)?;
-            if let Some(approval) = listed["data"]["items"][0]["approval"].as_str() {
-                return Ok(approval.to_owned());
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-        anyhow::bail!("no approval is open")
+            let approval = listed["data"]["items"][0]["approval"].as_str();
+            Ok(approval.map(str::to_owned))
+        };
+        until_some("an approval", look).await
     }
 
     async fn open(step: &str) -> Result<Self> {
@@ -231,26 +225,20 @@ impl Place {
     }
 
     async fn until_said(&self, line: &str, wanted: &str) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.said(line).await {
-                Ok(said) if said.contains(wanted) => return Ok(()),
-                other => ensure!(Instant::now() < deadline, "{line}: {other:?}"),
-            }
-        }
+        let look = async || Ok(self.said(line).await);
+        let is_said = |said: &Result<String>| said.as_ref().is_ok_and(|said| said.contains(wanted));
+        until(&format!("{wanted:?} by {line}"), look, is_said).await??;
+        Ok(())
     }
 
     /// The address that a flow handed to its destination.
     async fn until_handed_out(&self) -> Result<String> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(effect) = self.to.peer()?.effects().await?.first() {
-                let body: Value = serde_json::from_str(&effect.body)?;
-                let url = body["call_back"].as_str().context("an address")?;
-                return Ok(url.to_owned());
-            }
-            ensure!(Instant::now() < deadline, "nothing was handed out");
-        }
+        let peer = self.to.peer()?;
+        let look = async || Ok(peer.effects().await?.into_iter().next());
+        let effect = until_some("an address to be handed out", look).await?;
+        let body: Value = serde_json::from_str(&effect.body)?;
+        let url = body["call_back"].as_str().context("an address")?;
+        Ok(url.to_owned())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tokens and their rights, through the command line.
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Cluster, Options};
+use semel_testkit::{Cluster, Options, until};
 use serde_json::Value;
 
 use crate::asked::object;
@@ -126,15 +126,12 @@ async fn the_audit_record_is_exported_verified_and_a_changed_line_found() -> Res
     }
     let (listed, acts) = object(&desk, "semel audit list --action token.create --limit 1").await?;
     // Sealed within seconds.
-    let mut exported = object(&desk, "semel audit export audit.jsonl").await?;
-    for _ in 0..40 {
-        let position = exported.1["data"]["position"].as_i64();
-        if position.is_some_and(|position| position >= 3) {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-        exported = object(&desk, "semel audit export audit.jsonl").await?;
-    }
+    let export = async || object(&desk, "semel audit export audit.jsonl").await;
+    let is_whole = |(_, exported): &(i64, Value)| {
+        let position = exported["data"]["position"].as_i64();
+        position.is_some_and(|position| position >= 3)
+    };
+    let exported = until("three sealed acts", export, is_whole).await?;
     let (whole, seal) = object(&desk, "semel audit verify audit.jsonl").await?;
     let change = "sed 's/token.create/token.revoke/' audit.jsonl > changed.jsonl; \
                   semel audit verify changed.jsonl";

@@ -1,15 +1,10 @@
 //! `semel worker`: a command per task, and what its end says.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Process, Program};
+use semel_testkit::{Process, Program, patience, until};
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
-
-/// What anything on this machine may take.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const FLOW: &str = "flow: work
 trigger: { api: { key: input.mode } }
@@ -69,11 +64,18 @@ async fn the_exit_status_of_a_command_settles_its_task() -> Result<()> {
 async fn a_worker_that_is_asked_to_stop_finishes_what_runs() -> Result<()> {
     let place = Place::open().await?;
     place.start("slow").await?;
-    let mut worker = place.worker("sleep 2; echo finished")?;
-    worker.until_line("started", PATIENCE).await?;
+    let go = place.desk.folder().join("go");
+    let command = format!(
+        "while [ ! -e {} ]; do sleep 0.1; done; echo finished",
+        go.display()
+    );
+    let mut worker = place.worker(&command)?;
+    worker.until_line("started", patience()).await?;
 
     worker.sigterm()?;
-    let status = worker.until_exit(PATIENCE).await?;
+    worker.until_line("stopping: ", patience()).await?;
+    std::fs::write(&go, "")?;
+    let status = worker.until_exit(patience()).await?;
 
     ensure!(status.success(), "{status}: {}", worker.stderr());
     let slow = place.stands("slow", "succeeded").await?;
@@ -94,20 +96,19 @@ async fn the_command_of_a_killed_worker_is_killed_too() -> Result<()> {
     // A command that has started another one, as scripts do.
     let command = format!("sleep 300 & echo $$ $! > {}; wait", note.display());
     let mut worker = place.worker(&command)?;
-    let pids = until(async || {
+    let noted = async || {
         let text = std::fs::read_to_string(&note).unwrap_or_default();
-        let pids: Vec<u32> = text
-            .split_whitespace()
-            .filter_map(|it| it.parse().ok())
-            .collect();
-        (pids.len() == 2).then_some(pids)
-    })
-    .await?;
+        let pids = text.split_whitespace().filter_map(|it| it.parse().ok());
+        Ok(pids.collect::<Vec<u32>>())
+    };
+    let pids = until("both processes", noted, |pids| pids.len() == 2).await?;
     ensure!(pids.iter().all(|pid| is_alive(*pid)), "both run");
 
     worker.sigkill()?;
 
-    until(async || (!pids.iter().any(|pid| is_alive(*pid))).then_some(())).await
+    let alive = async || Ok(pids.iter().any(|pid| is_alive(*pid)));
+    until("both to be killed", alive, |alive| !alive).await?;
+    Ok(())
 }
 
 /// Whether a process runs; one that is a zombie does not.
@@ -118,17 +119,6 @@ fn is_alive(pid: u32) -> bool {
         .next()
         .and_then(|rest| rest.chars().next());
     state.is_some_and(|state| state != 'Z')
-}
-
-async fn until<T>(mut look: impl AsyncFnMut() -> Option<T>) -> Result<T> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(seen) = look().await {
-            return Ok(seen);
-        }
-        ensure!(Instant::now() < deadline, "it did not come");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }
 
 /// `semel dev` with the flow live.
@@ -166,16 +156,13 @@ impl Place {
 
     /// The run of a mode, once it stands like this.
     async fn stands(&self, mode: &str, state: &str) -> Result<Value> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        let look = async || {
             let listed = self.desk.data("semel run list").await?;
             let runs = listed["items"].as_array().context("runs")?;
             let run = runs.iter().find(|run| run["key"] == json!(mode));
-            let run = run.context("the run")?;
-            if run["state"] == json!(state) {
-                return Ok(run.clone());
-            }
-            ensure!(Instant::now() < deadline, "{mode} is {run}");
-        }
+            Ok(run.context("the run")?.clone())
+        };
+        let stands = |run: &Value| run["state"] == json!(state);
+        until(&format!("{mode} to be {state}"), look, stands).await
     }
 }

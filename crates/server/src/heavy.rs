@@ -44,25 +44,37 @@ pub(crate) async fn compute<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use semel_testkit::until;
+    use semel_testkit::waiting::until_blocking;
 
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn little_is_done_at_once_and_everything_gets_its_turn() {
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let open = Arc::new(AtomicBool::new(false));
 
         let all = (0..12).map(|number| {
-            let (running, most) = (running.clone(), most.clone());
+            let (running, most, open) = (running.clone(), most.clone(), open.clone());
             compute(move || {
                 let now = running.fetch_add(1, Ordering::SeqCst) + 1;
                 most.fetch_max(now, Ordering::SeqCst);
-                std::thread::sleep(Duration::from_millis(10));
+                let look = || Ok(open.load(Ordering::SeqCst));
+                until_blocking("the gate to open", look, |open| *open).unwrap();
                 running.fetch_sub(1, Ordering::SeqCst);
                 number
             })
         });
-        let done = futures_util::future::join_all(all).await;
+        // All have asked for a place before the first of them ends.
+        let opening = async {
+            let look = async || Ok(running.load(Ordering::SeqCst));
+            let full = |running: &usize| *running >= AT_ONCE;
+            until("work in every place", look, full).await.unwrap();
+            open.store(true, Ordering::SeqCst);
+        };
+        let (done, ()) = tokio::join!(futures_util::future::join_all(all), opening);
 
         let done: Vec<usize> = done.into_iter().map(|it| it.unwrap_or(99)).collect();
         assert_eq!(done, (0..12).collect::<Vec<_>>());

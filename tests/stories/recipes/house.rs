@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
-use semel_testkit::{Client, Connection, Database, Process, Program, free_address, semel};
+use semel_testkit::{
+    Client, Connection, Database, Process, Program, free_address, patience, semel, until,
+    until_some,
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -14,12 +16,6 @@ use super::providers::Providers;
 use super::stand_ins::StandIns;
 use crate::first_minutes::run;
 use crate::steps::page::Page;
-
-/// What anything on this machine may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How often a condition is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The server, the providers, and a person who types commands.
 pub(super) struct House {
@@ -134,9 +130,8 @@ impl House {
     /// The approval that a run asks for, once it does.
     pub(super) async fn approval_of(&self, run: &str) -> Result<Value> {
         let path = format!("/v1/approvals?run={run}");
-        self.until(async || Ok(self.get(&path).await?["items"].get(0).cloned()))
-            .await
-            .with_context(|| format!("{run} asks for no approval"))
+        let look = async || Ok(self.get(&path).await?["items"].get(0).cloned());
+        until_some(&format!("{run} to ask for an approval"), look).await
     }
 
     /// Sends a delivery as a provider does.
@@ -185,10 +180,10 @@ impl House {
     /// Waits until a run is in a state, and gives the run.
     pub(super) async fn until_state(&self, run: &str, state: &str) -> Result<Value> {
         let path = format!("/v1/runs/{run}");
-        let found = self.until(async || {
-            let shown = self.get(&path).await?;
-            Ok((shown["state"] == state).then_some(shown))
+        let (what, look) = (format!("{run} to be {state}"), async || {
+            self.get(&path).await
         });
+        let found = until(&what, look, |shown| shown["state"] == state);
         match found.await {
             Ok(shown) => Ok(shown),
             Err(error) => Err(error.context(self.say(&format!("semel run show {run}")).await?)),
@@ -198,36 +193,23 @@ impl House {
     /// Waits until a run sleeps until a time.
     pub(super) async fn until_due(&self, run: &str, at: &str) -> Result<()> {
         let path = format!("/v1/runs/{run}");
-        self.until(async || {
-            let shown = self.get(&path).await?;
-            Ok((shown["due_at"] == at).then_some(()))
-        })
-        .await
-        .with_context(|| format!("{run} is not due at {at}"))
+        let (what, look) = (format!("{run} to be due at {at}"), async || {
+            self.get(&path).await
+        });
+        until(&what, look, |shown| shown["due_at"] == at).await?;
+        Ok(())
     }
 
     /// The run that a flow's schedule starts after another.
     pub(super) async fn next_run(&self, flow: &str, after: &str) -> Result<String> {
         let path = format!("/v1/runs?flow={flow}");
-        self.until(async || {
+        let look = async || {
             let runs = self.get(&path).await?;
             let runs = runs["items"].as_array().context("runs")?;
             let mut others = runs.iter().filter_map(|run| run["run"].as_str());
             Ok(others.find(|run| *run != after).map(str::to_owned))
-        })
-        .await
-    }
-
-    /// Waits until something is there.
-    pub(super) async fn until<T>(&self, look: impl AsyncFn() -> Result<Option<T>>) -> Result<T> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(found) = look().await? {
-                return Ok(found);
-            }
-            ensure!(Instant::now() < deadline, "it did not come");
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
+        };
+        until_some(&format!("a run after {after}"), look).await
     }
 
     /// How often deliveries and effects of a run were stopped as duplicates, by where.
@@ -256,7 +238,7 @@ impl House {
     /// Stops the server, lets a time pass, and starts it again.
     pub(super) async fn sleep_for(&mut self, span: &str) -> Result<()> {
         self.server.sigterm()?;
-        self.server.until_exit(PATIENCE).await?;
+        self.server.until_exit(patience()).await?;
         let pass = format!("UPDATE clock SET time_offset = time_offset + interval '{span}'");
         self.clock.batch_execute(&pass).await?;
         self.server = serve(&self.database, &self.address, self.folder.path()).await?;

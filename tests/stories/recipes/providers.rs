@@ -2,15 +2,11 @@
 //! and how they fail.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use semel_testkit::{Client, Process, Program};
+use semel_testkit::{Client, Process, Program, patience};
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-/// How long they may take to listen.
-const START_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What they say once they listen.
 const LISTENING: &str = "listening on ";
@@ -53,7 +49,7 @@ impl Providers {
             .args(["-c", include_str!("providers.py")])
             .with_open_input()
             .start()?;
-        let line = process.until_line(LISTENING, START_PATIENCE).await?;
+        let line = process.until_line(LISTENING, patience()).await?;
         let authority = line.trim_start_matches(LISTENING).trim().to_owned();
         let client = Client::new(&authority, 4);
         Ok(Self {

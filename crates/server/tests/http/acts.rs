@@ -4,6 +4,7 @@ mod stage;
 
 use anyhow::{Context, Result};
 use hyper::Method;
+use semel_testkit::until_some;
 use serde_json::json;
 
 use crate::world::World;
@@ -30,7 +31,7 @@ async fn an_act_that_cannot_be_recorded_is_not_done() -> Result<()> {
 
         client.batch_execute(allow).await?;
         // A worker may still hold a run for a moment after it was resumed.
-        let status = crate::world::soon(async || {
+        let status = until_some("a worker to let the run go", async || {
             let status = stage
                 .send(&method, &path, &body, &format!("b{number}"))
                 .await?;

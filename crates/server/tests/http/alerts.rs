@@ -4,10 +4,10 @@ use anyhow::Result;
 use semel_api::Code;
 use semel_api::types::{PutConnection, SetAlerts, SetSecret};
 use semel_model::{Label, SecretText};
-use semel_testkit::Peer;
+use semel_testkit::{Peer, until};
 use serde_json::{Value, json};
 
-use crate::world::{World, refused, soon};
+use crate::world::{World, refused};
 
 fn set(connection: &str, to: &[&str]) -> SetAlerts {
     SetAlerts {
@@ -53,7 +53,8 @@ async fn alerts_are_set_tested_and_unset_and_readyz_says_where_they_do_not_arriv
     let again = client.test_alerts(Some("t1")).await?;
     let before = failing(&world).await?;
     client.delete_connection(&name, None).await?;
-    soon(async || Ok((failing(&world).await? == json!(1)).then_some(()))).await?;
+    let look = async || failing(&world).await;
+    until("the alerts to fail", look, |count| *count == json!(1)).await?;
     let ready = world.bare.get("/readyz").await?.status;
     let shown = client.list_alerts().await?.setting;
     let gone = client.test_alerts(Some("t2")).await?.body;

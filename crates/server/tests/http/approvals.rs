@@ -5,11 +5,12 @@ use anyhow::{Context, Result};
 use hyper::Method;
 use semel_api::types::{Approval, Cancel, Decide, PreviewReplay, Replay, RunStatus, StartRun};
 use semel_api::{Client, Code};
+use semel_model::RunId;
 use semel_model::approval::Digest;
-use semel_model::{RunId, Span};
+use semel_testkit::until_some;
 use serde_json::{Value, json};
 
-use crate::world::{PATIENCE_SECS, World, add_token_of, refused, soon};
+use crate::world::{World, add_token_of, patience_span, refused};
 
 const ASKING: &str = "trigger: { api: {} }\nsteps:\n\
     \x20 - id: tell\n    kv: { set: address, value: '${{ waits.sign.url }}' }\n\
@@ -29,8 +30,7 @@ async fn ask(world: &World, more: &str) -> Result<(RunId, String, Approval)> {
         ..StartRun::default()
     };
     let run = world.client.start_run(&flow, &start, None).await?.body.run;
-    let asked =
-        soon(async || Ok(world.client.list_approvals(Some(run)).await?.items.pop())).await?;
+    let asked = world.until_asked(run).await?;
     let url = world.kv("address").await?;
     let token = url.as_str().and_then(|url| url.rsplit('/').next());
     Ok((
@@ -82,10 +82,7 @@ async fn a_link_is_a_page_that_changes_nothing_and_whose_form_decides_once() -> 
     let again = post(form("approve")).await?;
     let no = post(form("reject")).await?;
     let after = world.bare.get(&path).await?;
-    let end = world
-        .client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    let end = world.client.await_run(run, patience_span()).await?;
 
     assert_eq!((page.status.as_u16(), waiting), (200, RunStatus::Waiting));
     assert!(page.text().contains("&lt;o-1&gt;") && page.text().contains(digest(&asked).as_str()));
@@ -122,10 +119,7 @@ async fn unknown_ended_and_withdrawn_approvals_look_the_same() -> Result<()> {
         .client
         .cancel_run(run, &Cancel { reason }, "c")
         .await?;
-    world
-        .client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    world.client.await_run(run, patience_span()).await?;
     let mut forged = path.clone();
     forged.replace_range(20..21, if &path[20..21] == "A" { "B" } else { "A" });
     let body = format!("digest={}&decision=approve", digest(&asked));
@@ -250,7 +244,8 @@ async fn the_starter_of_the_run_may_not_decide_where_the_step_says_so() -> Resul
         ..StartRun::default()
     };
     let run = ada.start_run(&flow, &start, None).await?.body.run;
-    let asked = soon(async || Ok(ada.list_approvals(Some(run)).await?.items.pop())).await?;
+    let asks = async || Ok(ada.list_approvals(Some(run)).await?.items.pop());
+    let asked = until_some("an approval", asks).await?;
 
     let own = ada
         .decide_approval(asked.approval, &decide(&asked, true))
@@ -284,7 +279,7 @@ async fn who_replays_a_run_with_another_input_may_not_decide_either() -> Result<
         reason: reason.clone(),
     };
     ada.cancel_run(run, &cancel, "cancel").await?;
-    ada.await_run(run, Span::from_secs(PATIENCE_SECS)).await?;
+    ada.await_run(run, patience_span()).await?;
 
     let bob = member(&world, "bob", &["finance"]).await?;
     let input = Some(json!({ "amount": 7 }));
@@ -303,7 +298,8 @@ async fn who_replays_a_run_with_another_input_may_not_decide_either() -> Result<
         reason: Some(reason),
     };
     let next = bob.replay_run(run, &replay, "replay").await?.body.run;
-    let asked = soon(async || Ok(bob.list_approvals(Some(next)).await?.items.pop())).await?;
+    let asks = async || Ok(bob.list_approvals(Some(next)).await?.items.pop());
+    let asked = until_some("an approval of the replay", asks).await?;
     let own = bob
         .decide_approval(asked.approval, &decide(&asked, true))
         .await;

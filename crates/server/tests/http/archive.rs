@@ -15,11 +15,11 @@ use semel_api::types::{Cancel, EraseRun, PreviewReplay, Resume, RunDetail, RunSt
 use semel_engine::{Bucket, ResourceLocation};
 use semel_model::{SecretText, Span};
 use semel_store::{archives, clock, retention};
-use semel_testkit::{S3, s3};
+use semel_testkit::{S3, s3, until, until_some};
 use serde_json::json;
 
 use crate::console::Browser;
-use crate::world::{refused, soon};
+use crate::world::refused;
 use stage::{HISTORY, ITEMS, Stage, as_before, left, write_file};
 
 /// The run and its items.
@@ -137,10 +137,13 @@ async fn what_is_erased_while_its_file_is_written_stays_in_no_file() -> Result<(
     archives::discard(cell.every(), &file).await?;
     let engine = stage.serve(None).await?;
     let first = stage.path()?.join(&file.object);
-    soon(async || {
-        let is_archived = engine.metrics().runs_archived.get() == FAMILY;
-        Ok((is_archived && !first.exists()).then_some(()))
-    })
+    until_some(
+        "the family to be archived and its first file to go",
+        async || {
+            let is_archived = engine.metrics().runs_archived.get() == FAMILY;
+            Ok((is_archived && !first.exists()).then_some(()))
+        },
+    )
     .await?;
     engine.shutdown().await;
 
@@ -170,7 +173,8 @@ async fn a_crash_after_the_file_leaves_the_runs_and_the_file_goes() -> Result<()
     assert!(orphan.is_file(), "it may still be being written");
     clock::move_ahead(cell, Duration::from_secs(2 * 3_600)).await?;
     let engine = stage.serve(None).await?;
-    soon(async || Ok((!orphan.exists()).then_some(()))).await?;
+    let look = async || Ok(orphan.exists());
+    until("the file of the crash to go", look, |is_there| !is_there).await?;
     engine.shutdown().await;
 
     let shown = stage.client().await?.get_run(run).await?;
@@ -316,7 +320,8 @@ async fn an_archive_that_does_not_answer_keeps_every_run() -> Result<()> {
 
     let engine = stage.serve(None).await?;
     let failures = &engine.metrics().archive_failures;
-    soon(async || Ok((failures.get() > 0).then_some(()))).await?;
+    let look = async || Ok(failures.get());
+    until("the archive to fail", look, |count| *count > 0).await?;
     engine.shutdown().await;
     let client = stage.client().await?;
     let shown = refused(client.get_run(archived).await)?;
@@ -347,7 +352,7 @@ async fn files_whose_time_is_over_go_with_what_leads_to_them() -> Result<()> {
 
     stage.days_later(110).await?;
     let engine = stage.serve(Some(keep)).await?;
-    soon(async || Ok(stage.files()?.is_empty().then_some(()))).await?;
+    until("the files to go", async || stage.files(), Vec::is_empty).await?;
     engine.shutdown().await;
 
     assert!(still.run.archived_at.is_some());

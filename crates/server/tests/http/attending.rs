@@ -11,7 +11,7 @@ use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, add_token_with, refused};
+use crate::world::{World, add_token_with, patience_span, refused};
 
 /// A connection that says where its effects are found.
 pub(crate) async fn connect(world: &World, bank: &Peer, find_url: &str) -> Result<()> {
@@ -36,7 +36,7 @@ pub(crate) async fn doubt(world: &World, bank: &Peer, key: &str) -> Result<Effec
         key: Some(key.to_owned()),
         ..StartRun::default()
     };
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let run = world.client.start_run(&flow, &start, patience).await?.body;
     ensure!(run.state == RunStatus::InDoubt, "{run:?}");
     let doubts = world.client.list_doubts().await?.items;

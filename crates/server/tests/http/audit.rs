@@ -7,8 +7,9 @@ use semel_api::types::{AuditFilter, AuditRecord, ChainFilter};
 use semel_model::audit_chain::ChainEnd;
 use semel_store::audit::{self, AuditEntry, chain};
 use semel_store::namespaces;
+use semel_testkit::until;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 async fn act(world: &World, namespace: &str, actor: &str, action: &'static str) -> Result<()> {
     let cell = world.engine.cell();
@@ -23,12 +24,12 @@ async fn seal(world: &World) -> Result<()> {
     let client = world.database.connect().await?;
     let unsealed = "SELECT count(*) FROM audit a
                      WHERE NOT EXISTS (SELECT 1 FROM audit_chain c WHERE c.audit_id = a.id)";
-    soon(async || {
+    let look = async || {
         chain::seal(world.engine.cell().every()).await?;
-        let left: i64 = client.query_one(unsealed, &[]).await?.get(0);
-        Ok((left == 0).then_some(()))
-    })
-    .await
+        Ok(client.query_one(unsealed, &[]).await?.get::<_, i64>(0))
+    };
+    until("every act to be sealed", look, |left| *left == 0).await?;
+    Ok(())
 }
 
 async fn list(world: &World, filter: AuditFilter) -> Result<Vec<String>> {

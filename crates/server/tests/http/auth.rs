@@ -1,14 +1,17 @@
 //! Authentication: which tokens are accepted, and what they may see.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use semel_api::types::{Cancel, StartRun};
 use semel_api::{Client, Code};
 use semel_server::auth::token_format;
-use semel_testkit::Stopwatch;
+use semel_testkit::until;
 
-use crate::world::{World, refused, soon};
+use crate::world::{World, refused};
+
+/// The longest that a token works after it was revoked.
+const WORKS_FOR: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 async fn every_failed_authentication_has_the_same_answer() -> Result<()> {
@@ -47,12 +50,17 @@ async fn a_revoked_token_stops_working_within_five_seconds() -> Result<()> {
     world.client.whoami().await?;
     let database = world.database.connect().await?;
 
-    let revoked = Stopwatch::start();
     let revoke = "UPDATE tokens SET revoked_at = moment()";
     database.batch_execute(revoke).await?;
-    soon(async || Ok(world.client.whoami().await.is_err().then_some(()))).await?;
-
-    assert!(revoked.elapsed() < Duration::from_secs(5));
+    let revoked = Instant::now();
+    // What was asked in time may be answered late, on a machine that stands still.
+    let look = async || {
+        let asked = revoked.elapsed();
+        let shown = world.client.whoami().await.is_ok();
+        ensure!(!shown || asked < WORKS_FOR, "it works after {asked:?}");
+        Ok(shown)
+    };
+    until("the token to stop working", look, |shown| !shown).await?;
     Ok(())
 }
 

@@ -10,10 +10,11 @@ use semel_model::{SecretText, Span};
 use semel_store::clock::Clock;
 use semel_store::namespaces;
 use semel_testkit::client::Answer;
+use semel_testkit::until_some;
 use serde_json::Value;
 
 use crate::signing::{Signed, proof_header, sign, webhook};
-use crate::world::{PATIENCE_SECS, World, soon};
+use crate::world::{World, patience_span};
 
 pub(crate) const STEPS: &str = "steps:\n  - id: note\n    kv: { add: seen }\n";
 
@@ -143,7 +144,7 @@ async fn prove(source: &str) -> Result<()> {
         counted.starts_with("semel_auth_failures_total{namespace=\"main\",flow=\"hook\"}"),
         "{counted}"
     );
-    let refusals = soon(async || {
+    let refusals = until_some("a refusal to be recorded", async || {
         let client = world.database.connect().await?;
         let rows = client
             .query(
@@ -223,7 +224,7 @@ async fn a_token_is_neither_seen_nor_kept() -> Result<()> {
             .with("user-agent", "shop/1");
 
         let started: Started = world.send(&signed).await?.json()?;
-        let patience = Span::from_secs(PATIENCE_SECS);
+        let patience = patience_span();
         let end = world.client.await_run(started.run, patience).await?;
 
         let seen = end.result.context("a result")?;
@@ -280,7 +281,7 @@ async fn a_form_is_read_as_an_object_of_texts() -> Result<()> {
         .send(&sign("twilio", SECRETS[0], "/hooks/main/hook", 1, now))
         .await?;
     let started: Started = answer.json()?;
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let end = world.client.await_run(started.run, patience).await?;
 
     assert_eq!(started.key, "SM1/delivered");

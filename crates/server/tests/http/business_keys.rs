@@ -6,12 +6,12 @@ use semel_api::types::{
     FailOnce, FinishOnce, GetOnce, HeartbeatOnce, OnceFilter, RunStatus, Settle, StartRun, Verdict,
 };
 use semel_model::named_effect::{EffectName, EffectScope};
-use semel_model::{EffectId, NamedEffectId, Span};
-use semel_testkit::Peer;
+use semel_model::{EffectId, NamedEffectId};
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{Peer, until_some};
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, refused};
+use crate::world::{World, patience_span, refused};
 
 #[tokio::test]
 async fn a_run_shows_the_key_and_the_stopped_run_that_it_waits_for() -> Result<()> {
@@ -28,20 +28,16 @@ async fn a_run_shows_the_key_and_the_stopped_run_that_it_waits_for() -> Result<(
         input: json!({ "order": "o-1" }),
         ..StartRun::default()
     };
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let client = &world.client;
 
     let first = client.start_run(&flow, &start("a"), patience).await?.body;
     let second = client.start_run(&flow, &start("b"), None).await?.body;
-    let mut waits = None;
-    for _ in 0..500 {
-        waits = client.get_run(second.run).await?.waits_for_key;
-        if waits.as_ref().is_some_and(|it| it.in_doubt) {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    let waits = waits.context("what it waits for")?;
+    let look = async || {
+        let waits = client.get_run(second.run).await?.waits_for_key;
+        Ok(waits.filter(|it| it.in_doubt))
+    };
+    let waits = until_some("the run to wait for a key in doubt", look).await?;
     let effect = client.list_doubts().await?.items.pop().context("a doubt")?;
 
     assert_eq!(waits.behind, Some(first.run));
@@ -72,7 +68,7 @@ async fn the_right_once_changes_nothing_that_a_run_holds() -> Result<()> {
         input: json!({ "order": "o-1" }),
         ..StartRun::default()
     };
-    let (client, patience) = (&world.client, Some(Span::from_secs(PATIENCE_SECS)));
+    let (client, patience) = (&world.client, Some(patience_span()));
     let run = client.start_run(&flow, &start, patience).await?.body.run;
     let database = world.database.connect().await?;
     let token = "SELECT token FROM named_effects";
@@ -104,7 +100,7 @@ async fn the_right_once_changes_nothing_that_a_run_holds() -> Result<()> {
     let failed = client.fail_once(&fail(false)).await;
     let doubted = client.fail_once(&fail(true)).await;
     let beat = HeartbeatOnce { scope, key, token };
-    let patience = std::time::Duration::from_secs(PATIENCE_SECS);
+    let patience = semel_testkit::patience();
     let beaten = client.heartbeat_once(&beat, patience).await;
     let settle = Settle {
         verdict: Verdict::Happened,
@@ -114,9 +110,7 @@ async fn the_right_once_changes_nothing_that_a_run_holds() -> Result<()> {
         reason: "seen".to_owned(),
     };
     client.settle_effect(shown.effect_key, &settle, "s").await?;
-    let end = client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    let end = client.await_run(run, patience_span()).await?;
 
     assert_eq!((shown.run, shown.token), (Some(run), None));
     assert_eq!(listed[0].token, None);

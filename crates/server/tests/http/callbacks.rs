@@ -2,10 +2,10 @@
 
 use anyhow::{Context, Result};
 use semel_api::types::{Called, RunStatus, StartRun};
-use semel_model::{RunId, Span};
+use semel_model::RunId;
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World};
+use crate::world::{World, patience_span};
 
 const ASKING: &str = "trigger: { api: {} }\nsteps:\n\
     \x20 - id: tell\n    kv: { set: address, value: '${{ waits.answer.url }}' }\n\
@@ -32,10 +32,7 @@ async fn a_callback_resumes_its_run_and_a_repeat_gets_the_same_response() -> Res
 
     let first = world.bare.post(&path, r#"{"paid":true}"#).await?;
     let again = world.bare.post(&path, r#"{"paid":false}"#).await?;
-    let end = world
-        .client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    let end = world.client.await_run(run, patience_span()).await?;
 
     assert_eq!(
         (first.status.as_u16(), first.body.clone()),
@@ -75,10 +72,7 @@ async fn an_unknown_address_reveals_nothing() -> Result<()> {
         reason: "over".to_owned(),
     };
     world.client.cancel_run(run, &cancel, "c").await?;
-    world
-        .client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    world.client.await_run(run, patience_span()).await?;
 
     let ended = world.bare.post(&path, "{}").await?;
     let guessed = world.bare.post("/callbacks/AAAA", "{}").await?;

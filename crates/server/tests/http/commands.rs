@@ -6,7 +6,7 @@ use semel_api::{ClientError, Code};
 use semel_model::Span;
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, refused};
+use crate::world::{World, patience_span, refused};
 
 const WAITING: &str = "trigger: { api: {} }\n\
     steps:\n  - id: answer\n    wait: { callback: true, within: 1h }\nresult: steps.answer.result\n";
@@ -35,10 +35,7 @@ async fn a_command_that_is_repeated_gets_the_first_answer() -> Result<()> {
     world.until_waiting(run).await?;
 
     let first = world.client.cancel_run(run, &because("gone"), "c").await?;
-    world
-        .client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    world.client.await_run(run, patience_span()).await?;
     let again = world.client.cancel_run(run, &because("gone"), "c").await?;
     let other = world.client.cancel_run(run, &because("else"), "c").await;
     let anew = world.client.cancel_run(run, &because("gone"), "d").await;
@@ -64,10 +61,7 @@ async fn a_refusal_does_not_block_the_same_command_later() -> Result<()> {
     world.until_waiting(run).await?;
     let early = world.client.drop_key(&flow, "k", &drop, "d").await;
     world.client.cancel_run(run, &because("gone"), "c").await?;
-    world
-        .client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    world.client.await_run(run, patience_span()).await?;
     let late = world.client.drop_key(&flow, "k", &drop, "d").await?;
     let again = world.client.start_run(&flow, &keyed("k"), None).await?;
 
@@ -117,10 +111,7 @@ async fn an_operator_completes_a_wait_once() -> Result<()> {
     };
     let first = world.client.complete_wait(wait.id, &complete, "w").await?;
     let again = world.client.complete_wait(wait.id, &complete, "w").await?;
-    let end = world
-        .client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    let end = world.client.await_run(run, patience_span()).await?;
 
     assert!(!first.replayed && again.replayed);
     assert_eq!(end.result, Some(json!({"ok": true})));

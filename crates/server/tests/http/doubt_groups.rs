@@ -5,12 +5,12 @@ mod many;
 use anyhow::{Context, Result, ensure};
 use semel_api::types::{RunStatus, Settle, SettleGroup, StartRun, Verdict};
 use semel_api::{Client, ClientError, Code};
-use semel_model::{FlowName, Right, Rights, RunId, Span};
+use semel_model::{FlowName, Right, Rights, RunId};
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, add_token_with, refused};
+use crate::world::{World, add_token_with, patience_span, refused};
 
 /// Runs of a flow that each lost the answer to their call.
 async fn doubts(world: &World, bank: &Peer, flow: &FlowName, count: u32) -> Result<Vec<RunId>> {
@@ -22,7 +22,7 @@ async fn doubts(world: &World, bank: &Peer, flow: &FlowName, count: u32) -> Resu
             key: Some(format!("k-{n}")),
             ..StartRun::default()
         };
-        let patience = Some(Span::from_secs(PATIENCE_SECS));
+        let patience = Some(patience_span());
         let started = world.client.start_run(flow, &start, patience).await?.body;
         ensure!(started.state == RunStatus::InDoubt, "{started:?}");
         runs.push(started.run);
@@ -77,7 +77,7 @@ async fn the_doubts_of_a_step_are_settled_together_by_their_digest() -> Result<(
     assert!(again.replayed);
     assert_eq!(refused(anew)?, Code::DoubtsChanged);
     for run in runs {
-        let patience = Span::from_secs(PATIENCE_SECS);
+        let patience = patience_span();
         let end = world.client.await_run(run, patience).await?;
         assert_eq!(end.state, RunStatus::Succeeded);
     }
@@ -217,7 +217,7 @@ async fn a_doubt_that_must_not_stand_is_undone_and_its_run_fails() -> Result<()>
         let without_right = limited.settle_effect(effect, &whole, "no").await;
         let without_id = world.client.settle_effect(effect, &bare, "a").await;
         world.client.settle_effect(effect, &whole, name).await?;
-        let patience = Span::from_secs(PATIENCE_SECS);
+        let patience = patience_span();
         let end = world.client.await_run(run, patience).await?;
 
         assert_eq!(refused(without_right)?, Code::RightMissing);

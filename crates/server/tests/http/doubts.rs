@@ -3,12 +3,12 @@
 use anyhow::{Context, Result};
 use semel_api::Code;
 use semel_api::types::{Amend, Effect, RunStatus, Settle, StartRun, Verdict};
-use semel_model::{RunId, Span};
+use semel_model::RunId;
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, refused};
+use crate::world::{World, patience_span, refused};
 
 /// A run whose one call lost its response.
 async fn doubt(world: &World, bank: &Peer) -> Result<(RunId, Effect)> {
@@ -23,7 +23,7 @@ async fn doubt(world: &World, bank: &Peer) -> Result<(RunId, Effect)> {
         key: Some("k".to_owned()),
         ..StartRun::default()
     };
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let started = world.client.start_run(&flow, &start, patience).await?;
     anyhow::ensure!(started.body.state == RunStatus::InDoubt, "{started:?}");
     let mut doubts = world.client.list_doubts().await?.items;
@@ -53,10 +53,7 @@ async fn a_doubt_is_settled_once_and_its_run_continues() -> Result<()> {
     let first = world.client.settle_effect(effect.id, &settle, "s").await?;
     let again = world.client.settle_effect(effect.id, &settle, "s").await?;
     let anew = world.client.settle_effect(effect.id, &settle, "t").await;
-    let end = world
-        .client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    let end = world.client.await_run(run, patience_span()).await?;
 
     assert!(!first.replayed && again.replayed);
     assert_eq!(refused(anew)?, Code::NotInDoubt);
@@ -95,7 +92,7 @@ async fn a_list_shows_what_was_sent_of_some_runs_and_says_where_the_rest_is() ->
     let flow = "charging".parse()?;
     let close = Behaviour::CloseWithoutAnswer;
     bank.next_times("/plain/", 10, close).await?;
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     for n in 0..10 {
         let start = StartRun {
             key: Some(format!("more-{n}")),
@@ -149,10 +146,7 @@ async fn what_happened_needs_the_result_that_is_read_later() -> Result<()> {
         ..said(Verdict::Happened)
     };
     world.client.settle_effect(effect.id, &null, "s").await?;
-    let end = world
-        .client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    let end = world.client.await_run(run, patience_span()).await?;
 
     match bare {
         Err(semel_api::ClientError::Problem(problem)) => {
@@ -184,7 +178,7 @@ async fn an_operator_corrects_a_result_that_no_step_has_used() -> Result<()> {
         key: Some("k".to_owned()),
         ..StartRun::default()
     };
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let run = world
         .client
         .start_run(&flow, &start, Some(patience))

@@ -3,10 +3,9 @@
 use anyhow::{Context, Result};
 use semel_api::Code;
 use semel_api::types::{EffectFilter, StartRun};
-use semel_model::Span;
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, refused};
+use crate::world::{World, patience_span, refused};
 
 const STEPS: &str = "trigger: { api: {} }\nsteps:\n  - { id: first, kv: { add: one } }\n  \
     - { id: second, kv: { add: two } }\n";
@@ -17,7 +16,7 @@ async fn start(world: &World, flow: &str, key: &str) -> Result<()> {
         input: json!({}),
         ..StartRun::default()
     };
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let flow = flow.parse()?;
     world.client.start_run(&flow, &start, patience).await?;
     Ok(())

@@ -10,7 +10,7 @@ use semel_testkit::Peer;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::world::{PATIENCE_SECS, World, add_token_with, refused, soon};
+use crate::world::{World, add_token_with, patience_span, refused};
 
 async fn start(world: &World, flow: &FlowName, key: &str, input: Value) -> Result<RunId> {
     let start = StartRun {
@@ -19,15 +19,6 @@ async fn start(world: &World, flow: &FlowName, key: &str, input: Value) -> Resul
         ..StartRun::default()
     };
     Ok(world.client.start_run(flow, &start, None).await?.body.run)
-}
-
-async fn until(world: &World, run: RunId, state: RunStatus) -> Result<()> {
-    soon(async || {
-        let shown = world.client.get_run(run).await?;
-        Ok((shown.run.state == state).then_some(()))
-    })
-    .await
-    .with_context(|| format!("it did not become {state:?}"))
 }
 
 /// An order that a run charges under its own key and then waits for; that is an item of a list, the
@@ -53,7 +44,7 @@ async fn order(world: &World, bank: &Peer) -> Result<[RunId; 3]> {
     world.until_waiting(charged).await?;
     let orders = json!({ "orders": ["o-0", "o-1"] });
     let listed = start(world, &listing, "night", orders).await?;
-    until(world, listed, RunStatus::Succeeded).await?;
+    world.until_state(listed, RunStatus::Succeeded).await?;
     let waits = start(world, &waiting, "w", json!({ "order": "o-1" })).await?;
     world.until_waiting(waits).await?;
     // Of another order.
@@ -246,13 +237,13 @@ async fn an_upload_is_kept_under_the_digest_of_its_bytes_or_not_at_all() -> Resu
     let listed = world.client.list_resources(&Default::default()).await?;
     let input = json!({ "file": kept.to_string() });
     let run = start(&world, &flow, "f", input).await?;
-    until(&world, run, RunStatus::Succeeded).await?;
+    world.until_state(run, RunStatus::Succeeded).await?;
 
     assert_eq!((first.bytes, first.run, first.step), (3 << 20, None, None));
     assert_eq!(again.resource, kept);
     assert_eq!(wrong, Code::BodyInvalid);
     assert_eq!(listed.items.len(), 1);
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let ended = world.client.await_run(run, patience).await?;
     assert_eq!(ended.state, RunStatus::Succeeded);
     Ok(())

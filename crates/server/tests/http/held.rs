@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::authentic::SECRETS;
 use crate::signing::{sign, webhook};
-use crate::world::{PATIENCE_SECS, World, add_token_of, add_token_with, refused};
+use crate::world::{World, add_token_of, add_token_with, patience_span, refused};
 
 pub(crate) const HOOK: &str = "/hooks/main/orders";
 
@@ -83,7 +83,7 @@ async fn a_held_delivery_gets_a_run_of_its_own_once() -> Result<()> {
     let again = world.client.accept_as_new(id, &under("1-b"), "a").await?;
     let anew = world.client.accept_as_new(id, &under("1-b"), "b").await?;
     let run = accepted.body.run.context("a run")?;
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let end = world.client.await_run(run, patience).await?;
     let repeat = world.bare.post(HOOK, r#"{"id":"1","total":7}"#).await?;
     let repeat: Started = repeat.json()?;
@@ -143,7 +143,7 @@ async fn a_held_replay_is_let_in_and_each_other_key_of_its_body_waits_for_its_ow
     let second = under("second");
     let accepted = world.client.accept_as_new(held, &second, "a");
     let run = accepted.await?.body.run.context("a run")?;
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let end = world.client.await_run(run, patience).await?;
     let again: Started = world
         .send(&signed.clone().with(id, "second"))
@@ -226,7 +226,7 @@ async fn a_delivery_accepted_as_a_repeat_resumes_a_run_that_failed() -> Result<(
     world.publish("orders", &flow).await?;
     bank.next("/plain/", Behaviour::RefuseWith(400)).await?;
     let first: Started = world.bare.post(HOOK, r#"{"id":"1"}"#).await?.json()?;
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let failed = world.client.await_run(first.run, patience).await?;
     world.bare.post(HOOK, r#"{"id":"1","note":"x"}"#).await?;
     let (id, _) = the_held(&world).await?;

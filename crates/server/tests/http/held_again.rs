@@ -7,12 +7,13 @@ use semel_model::{Key, Span};
 use semel_store::audit::AuditEntry;
 use semel_store::duplicates::{self, HeldDecision};
 use semel_store::namespaces;
+use semel_testkit::until_some;
 use serde_json::{Value, json};
 
 use crate::authentic::SECRETS;
 use crate::held::{HOOK, ORDERS, count_runs, held_order, said, the_held, under};
 use crate::signing::sign;
-use crate::world::{World, refused, soon};
+use crate::world::{World, refused};
 
 /// Frees a key as soon as its run has ended.
 async fn drop_key(world: &World, key: &str) -> Result<()> {
@@ -23,15 +24,11 @@ async fn drop_key(world: &World, key: &str) -> Result<()> {
             new_intent: false,
         },
     );
-    soon(
-        async || match world.client.drop_key(&flow, key, &drop, "drop").await {
-            Err(ClientError::Problem(problem)) if problem.code() == Some(Code::RunNotEnded) => {
-                Ok(None)
-            }
-            dropped => Ok(Some(dropped?)),
-        },
-    )
-    .await?;
+    let freed = async || match world.client.drop_key(&flow, key, &drop, "drop").await {
+        Err(ClientError::Problem(problem)) if problem.code() == Some(Code::RunNotEnded) => Ok(None),
+        dropped => Ok(Some(dropped?)),
+    };
+    until_some("the run of the key to end", freed).await?;
     Ok(())
 }
 
@@ -184,7 +181,7 @@ async fn a_delivery_of_a_flow_that_is_not_live_is_refused_and_strands_no_decisio
         let answer = world.bare.post(HOOK, r#"{"id":"1","total":5}"#).await?;
         Ok((answer.status == 404).then_some(()))
     };
-    soon(not_live).await?;
+    until_some("the flow to be retired", not_live).await?;
 
     let refused_first = world.client.accept_as_new(id, &under("1-b"), "a").await;
     let (_, undecided) = the_held(&world).await?;

@@ -4,9 +4,10 @@ use anyhow::Result;
 use hyper::Method;
 use semel_api::Problem;
 use semel_api::types::Started;
+use semel_testkit::until_some;
 use serde_json::Value;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 const ORDERS: &str = "trigger:\n  webhook: { auth: none, key: input.id, when: 'input.type != \"ping\"' }\n\
     steps:\n  - id: note\n    kv: { add: orders }\nresult: steps.note.result\n";
@@ -42,7 +43,7 @@ async fn repeats_are_recorded() -> Result<()> {
             .await?;
     }
 
-    let duplicate = soon(async || {
+    let duplicate = until_some("two repeats to be recorded", async || {
         let page = world.client.list_duplicates_of_key("42").await?;
         Ok(page.items.into_iter().find(|one| one.count == 2))
     })

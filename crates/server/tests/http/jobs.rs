@@ -3,8 +3,9 @@
 use anyhow::{Result, ensure};
 use semel_api::types::{AskRunJob, RunJobVerb, RunStatus, StartRun, StopRunJob};
 use semel_model::RunId;
+use semel_testkit::until;
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 const WAITING: &str =
     "trigger: { api: {} }\nsteps:\n  - { id: on, wait: { callback: true, within: 1h } }\n";
@@ -63,9 +64,7 @@ async fn a_job_that_is_stopped_leaves_the_other_runs_alone() -> Result<()> {
     ensure!(shown.done + shown.refused <= 1, "{shown:?}");
     let client = world.database.connect().await?;
     let acts = "SELECT count(*) FROM audit WHERE action = 'run.stop-many'";
-    soon(async || {
-        let acts: i64 = client.query_one(acts, &[]).await?.get(0);
-        Ok((acts == 1).then_some(()))
-    })
-    .await
+    let look = async || Ok(client.query_one(acts, &[]).await?.get::<_, i64>(0));
+    until("the act to be recorded", look, |acts| *acts == 1).await?;
+    Ok(())
 }

@@ -1,9 +1,13 @@
 //! `GET /v1/keys/{flow}/audit`: what real traffic says about a key.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use semel_model::Span;
+use semel_store::clock;
+use semel_testkit::{until, until_some};
 
-use crate::world::{World, soon};
+use crate::world::World;
 
 const BY_CUSTOMER: &str = "
 trigger:
@@ -30,7 +34,7 @@ async fn a_key_that_merges_different_work_is_seen_in_the_fields_that_differ() ->
         world.bare.post("/hooks/main/by-customer", body).await?;
     }
 
-    let audit = soon(async || {
+    let audit = until_some("four deliveries to be audited", async || {
         let flow = "by-customer".parse()?;
         let audit = world.client.audit_keys(&flow, Span::from_secs(60)).await?;
         Ok((audit.deliveries == 4).then_some(audit))
@@ -76,11 +80,14 @@ async fn a_repeat_long_after_the_window_is_seen() -> Result<()> {
     let body = r#"{"customer":"c1"}"#;
     world.bare.post("/hooks/main/by-customer", body).await?;
     // The server tells the time of a repeat by its own clock, which is a few milliseconds off.
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    let first = world.engine.now();
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(2)).await?;
+    let later = async || Ok(world.engine.now().duration_since(first).as_secs());
+    until("the server's clock to be ahead", later, |secs| *secs >= 1).await?;
     world.bare.post("/hooks/main/by-customer", body).await?;
 
     // With no window at all every repeat is late.
-    let audit = soon(async || {
+    let audit = until_some("the late repeat to be audited", async || {
         let flow = "by-customer".parse()?;
         let audit = world.client.audit_keys(&flow, Span::from_secs(0)).await?;
         Ok((audit.late.count == 1).then_some(audit))

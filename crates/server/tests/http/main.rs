@@ -25,6 +25,7 @@ mod hooks;
 mod jobs;
 mod key_audit;
 mod limits;
+mod log;
 mod namespaces;
 mod next_pages;
 mod once;

@@ -1,13 +1,12 @@
 //! Namespaces: each with a first token, and nothing of another's.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use semel_api::types::{
     AuditFilter, CreateNamespace, NamespaceFilter, RevokeToken, SetNamespace, StartRun,
 };
 use semel_api::{Client, Code};
 use semel_model::{NamespaceName, Right, Rights, Span};
+use semel_testkit::{until, until_some};
 
 use crate::world::{World, add_token_with, refused};
 
@@ -189,20 +188,29 @@ async fn a_full_backlog_refuses_new_deliveries_and_answers_repeats() -> Result<(
     client.execute(fill, &[&namespace.as_str()]).await?;
     let lock = "BEGIN; SELECT 1 FROM queue WHERE epoch = 77 FOR UPDATE";
     client.batch_execute(lock).await?;
-    tokio::time::sleep(Duration::from_millis(5_200)).await;
-    let over = start("over").await;
+    let due = "SELECT count(*) FROM queue WHERE epoch = 77 AND due_at <= moment()";
+    let look = async || Ok(client.query_one(due, &[]).await?.get::<_, i64>(0));
+    until("the runs to be due", look, |due| *due == 5).await?;
+    // A count is taken as it is for a second, so a few deliveries may still be taken.
+    let mut tries = 0;
+    let over = async || {
+        tries += 1;
+        Ok(start(&format!("over-{tries}")).await.err())
+    };
+    let over = until_some("a delivery to be refused", over).await?;
     let again = start("known").await?;
     client
         .batch_execute("DELETE FROM queue WHERE epoch = 77; COMMIT")
         .await?;
-    tokio::time::sleep(Duration::from_millis(3_200)).await;
-    let free = start("over").await;
+    let last = format!("over-{tries}");
+    let taken = async || Ok(start(&last).await.ok());
+    until_some("the delivery that was refused to be taken", taken).await?;
 
     assert_eq!(refused(too_short)?, Code::BodyInvalid);
     assert_eq!(changed.backlog_max, Some(5));
     assert_eq!(changed.history, Some(Span::from_secs(86_400)));
-    assert!(under.is_ok() && free.is_ok());
-    assert_eq!(refused(over)?, Code::BacklogFull);
+    assert!(under.is_ok());
+    assert_eq!(refused::<()>(Err(over))?, Code::BacklogFull);
     assert_eq!(again, known, "a repeat is answered");
     Ok(())
 }

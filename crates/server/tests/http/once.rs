@@ -8,6 +8,7 @@ use semel_api::types::{
 };
 use semel_api::{Client, Code};
 use semel_model::{HolderId, NamedEffectState, Span};
+use semel_testkit::{patience, until};
 use serde_json::{Value, json};
 
 use crate::world::{World, refused};
@@ -72,15 +73,11 @@ async fn a_begin_is_repeated_and_others_find_what_is_there() -> Result<()> {
         key: "a".to_owned(),
         token: hold.token,
     };
-    client
-        .heartbeat_once(&beat, std::time::Duration::from_secs(10))
-        .await?;
+    client.heartbeat_once(&beat, patience()).await?;
     let finish = done("a", hold.token, json!({ "id": "ch_1" }));
     let reported = client.finish_once(&finish).await?;
     let repeated = client.finish_once(&finish).await?;
-    let late = client
-        .heartbeat_once(&beat, std::time::Duration::from_secs(10))
-        .await;
+    let late = client.heartbeat_once(&beat, patience()).await;
     let contrary = client.finish_once(&done("a", hold.token, json!(2))).await;
     let found = client
         .begin_once(&begin("a"))
@@ -266,9 +263,9 @@ async fn a_lost_process_may_still_run_for_a_while() -> Result<()> {
         ..begin("a")
     };
     let hold = client.begin_once(&lost).await?.hold.context("a hold")?;
-    while client.get_once(&get("a")).await?.state != NamedEffectState::InDoubt {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    let look = async || Ok(client.get_once(&get("a")).await?.state);
+    let is_lost = |state: &NamedEffectState| *state == NamedEffectState::InDoubt;
+    until("the process to be lost", look, is_lost).await?;
     let settle = |happened| SettleOnce {
         scope: None,
         key: "a".to_owned(),

@@ -1,16 +1,15 @@
 //! A database outage: nothing is acknowledged, and everything continues afterwards.
 
-use std::time::Duration;
-
-use anyhow::Result;
+use anyhow::{Context, Result};
 use hyper::Method;
 use semel_api::types::Started;
 use semel_api::{Code, Problem};
-use semel_testkit::{Cut, patience};
-use tokio::io::AsyncWriteExt;
+use semel_testkit::{Cut, patience, until, until_some};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use crate::world::{World, refused, soon};
+use crate::world::{World, refused};
 
 const ORDERS: &str = "trigger: { webhook: { auth: none, key: input.id } }\n\
     steps:\n  - id: note\n    kv: { add: orders }\n";
@@ -27,9 +26,10 @@ async fn a_delivery_is_not_acknowledged_during_a_database_outage() -> Result<()>
         .post("/hooks/main/orders", r#"{"id":"1"}"#)
         .await?;
     let read = refused(world.client.list_runs(&Default::default()).await);
-    let unready = soon(async || Ok((!world.client.is_ready().await?).then_some(true))).await?;
+    let look = async || Ok(world.client.is_ready().await?);
+    let ready = until("the server to be unready", look, |ready| !ready).await?;
     proxy.resume();
-    let back = soon(async || {
+    let back = until_some("the delivery to be taken", async || {
         let again = world
             .bare
             .post("/hooks/main/orders", r#"{"id":"1"}"#)
@@ -41,7 +41,7 @@ async fn a_delivery_is_not_acknowledged_during_a_database_outage() -> Result<()>
     assert_eq!(away.status, 503);
     assert_eq!(away.header("retry-after"), Some("1"));
     assert_eq!(away.json::<Problem>()?.code, "database-unavailable");
-    assert_eq!((read?, unready), (Code::DatabaseUnavailable, true));
+    assert_eq!((read?, ready), (Code::DatabaseUnavailable, false));
     assert_eq!(back.json::<Started>()?.key, "1");
     Ok(())
 }
@@ -75,12 +75,14 @@ async fn a_sender_that_hangs_up_does_not_strand_its_run() -> Result<()> {
     let mut sender = TcpStream::connect(world.address).await?;
     sender.write_all(request.as_bytes()).await?;
     proxy.until_held(1, patience()).await?;
-    drop(sender);
-    // The server sees the end of the connection while the commit is in flight.
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    // The server sees the end of the connection while the commit is in flight, and closes its own.
+    sender.shutdown().await?;
+    let mut rest = Vec::new();
+    let closed = timeout(patience(), sender.read_to_end(&mut rest)).await;
+    closed.context("the server closes the connection")?.ok();
     proxy.resume();
 
-    soon(async || {
+    until_some("the run to end", async || {
         let runs = world.client.list_runs(&Default::default()).await;
         let ended = |run: &semel_api::types::Run| run.state.is_ended();
         Ok(runs

@@ -5,14 +5,15 @@ use hyper::Method;
 use semel_api::types::{AskReconcile, BeginOnce, FinishOnce, PassFilter, StartRun};
 use semel_api::{Client, Code};
 use semel_model::named_effect::{EffectName, EffectScope};
-use semel_model::{EffectId, HolderId, NamedEffectId, NamedEffectState, Right, Span};
+use semel_model::{EffectId, HolderId, NamedEffectId, NamedEffectState, Right};
 use semel_server::{Access, list_routes};
 use semel_testkit::client::Answer;
+use semel_testkit::until_some;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::world::{PATIENCE_SECS, World, add_token_with, soon};
+use crate::world::{World, add_token_with, patience_span};
 
 /// A part of everything that the destination answers.
 const CANARY: &str = "hush-7719";
@@ -90,7 +91,7 @@ impl Names {
 async fn fill_world(world: &World, url: &str) -> Result<Names> {
     let client = &world.client;
     let mut values = Vec::new();
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     for path in ["paid", "fail"] {
         let flow = world.publish(path, &charging(url, path)).await?;
         let start = StartRun {
@@ -110,7 +111,7 @@ async fn fill_world(world: &World, url: &str) -> Result<Names> {
     let asked = client
         .ask_reconcile(&flow, &AskReconcile::default(), None)
         .await?;
-    soon(async || {
+    until_some("a pass that failed", async || {
         let passes = client.list_passes(&flow, &PassFilter::default()).await?;
         Ok(passes.items.into_iter().find(|pass| pass.fault.is_some()))
     })

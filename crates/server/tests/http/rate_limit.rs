@@ -1,11 +1,13 @@
 //! Rate limits and slow clients.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anyhow::Result;
 use semel_api::Problem;
 use semel_server::{BodyBudget, ServerOptions};
+use semel_testkit::{patience, until_some};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -70,18 +72,21 @@ async fn unverified_deliveries_are_rate_limited_and_never_block_verified_ones() 
 
 #[tokio::test]
 async fn a_missing_head_or_body_times_out() -> Result<()> {
-    let world = World::start_with(ServerOptions {
-        header_patience: Duration::from_millis(200),
-        body_patience: Duration::from_millis(200),
-        ..ServerOptions::default()
-    })
-    .await?;
+    let world = World::start().await?;
     world.publish("hook", OPEN).await?;
+    // Of a server that these two requests come to and no other, which could be cut short as well.
+    let (hasty, _down) = world
+        .serve_also(ServerOptions {
+            header_patience: Duration::from_secs(1),
+            body_patience: Duration::from_millis(200),
+            ..ServerOptions::default()
+        })
+        .await?;
     let head = "POST /hooks/main/hook HTTP/1.1\r\nhost: x\r\n";
     let announced = format!("{head}content-length: 100\r\n\r\n{{");
 
-    let slow_head = read_answer(&world, head).await?;
-    let slow_body = read_answer(&world, &announced).await?;
+    let (slow_head, slow_body) =
+        tokio::try_join!(read_answer(hasty, head), read_answer(hasty, &announced))?;
 
     assert!(
         slow_head.is_empty() || slow_head.starts_with("HTTP/1.1 408"),
@@ -98,7 +103,7 @@ async fn no_body_is_read_for_an_unknown_hook() -> Result<()> {
     let head = "POST /hooks/main/nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n";
 
     // The body never comes, and is not waited for.
-    let answer = read_answer(&world, head).await?;
+    let answer = read_answer(world.address, head).await?;
 
     assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
     assert!(answer.contains("hook-not-found"), "{answer}");
@@ -121,7 +126,7 @@ async fn a_hook_at_its_limit_refuses_before_a_body_is_read() -> Result<()> {
     }
 
     let head = "POST /hooks/main/hook HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n";
-    let answer = read_answer(&world, head).await?;
+    let answer = read_answer(world.address, head).await?;
 
     assert_eq!(statuses, [202, 202, 429]);
     assert!(answer.starts_with("HTTP/1.1 429"), "{answer}");
@@ -132,6 +137,7 @@ async fn a_hook_at_its_limit_refuses_before_a_body_is_read() -> Result<()> {
 async fn bodies_that_do_not_fit_into_memory_are_asked_to_retry() -> Result<()> {
     let world = World::start_with(ServerOptions {
         body_budget: BodyBudget::of_bytes(200_000),
+        body_patience: patience(),
         ..ServerOptions::default()
     })
     .await?;
@@ -141,12 +147,16 @@ async fn bodies_that_do_not_fit_into_memory_are_asked_to_retry() -> Result<()> {
     let head = "POST /hooks/main/hook HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n";
     stream.write_all(head.as_bytes()).await?;
     stream.write_all(&vec![b' '; 90_000]).await?;
-    tokio::time::sleep(Duration::from_millis(300)).await;
 
     let large = format!(r#"{{"id":"{}"}}"#, "x".repeat(30_000));
-    let refused = world.bare.post("/hooks/main/hook", large.clone()).await?;
+    // Until the server has read what was sent, there is memory left.
+    let refused = until_some("a body to be refused", async || {
+        let answer = world.bare.post("/hooks/main/hook", large.clone()).await?;
+        Ok((answer.status == 503).then_some(answer))
+    })
+    .await?;
     drop(stream);
-    let accepted = crate::world::soon(async || {
+    let accepted = until_some("a body to be taken", async || {
         let answer = world.bare.post("/hooks/main/hook", r#"{"id":"2"}"#).await?;
         Ok((answer.status == 202).then_some(answer))
     })
@@ -160,11 +170,11 @@ async fn bodies_that_do_not_fit_into_memory_are_asked_to_retry() -> Result<()> {
 }
 
 /// Sends the beginning of a request, and reads until the server hangs up.
-async fn read_answer(world: &World, text: &str) -> Result<String> {
-    let mut stream = TcpStream::connect(world.address).await?;
+async fn read_answer(address: SocketAddr, text: &str) -> Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
     stream.write_all(text.as_bytes()).await?;
     let mut answer = String::new();
     let read = stream.read_to_string(&mut answer);
-    tokio::time::timeout(Duration::from_secs(5), read).await??;
+    tokio::time::timeout(patience(), read).await??;
     Ok(answer)
 }

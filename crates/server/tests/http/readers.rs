@@ -7,9 +7,10 @@ use semel_api::Client;
 use semel_api::types::StartRun;
 use semel_model::{Right, Rights};
 use semel_testkit::client::Answer;
+use semel_testkit::until_some;
 use serde_json::{Value, json};
 
-use crate::world::{World, add_token_with, soon};
+use crate::world::{World, add_token_with};
 
 async fn get(world: &World, token: &str, path: &str) -> Result<Answer> {
     let bearer = format!("Bearer {token}");
@@ -32,7 +33,7 @@ async fn a_payload_cannot_be_guessed_by_its_fingerprint() -> Result<()> {
         let body = format!(r#"{{"id":"o-1","amount":{amount}}}"#);
         world.bare.post("/hooks/main/counting", body).await?;
     }
-    let duplicate = soon(async || {
+    let duplicate = until_some("the repeat to be recorded", async || {
         let found = world.client.list_duplicates(None);
         Ok(found.await?.items.pop())
     })
@@ -85,7 +86,7 @@ async fn an_approver_sees_what_they_are_asked_about_and_nothing_of_others() -> R
     let marketer = add_token_with(world.engine.cell(), "marketing", rights).await?;
     let client = Client::new(world.client.base(), &marketer)?;
 
-    let asked = soon(async || {
+    let asked = until_some("two approvals", async || {
         let found = client.list_approvals(None).await?.items;
         Ok((found.len() == 2).then_some(found))
     })

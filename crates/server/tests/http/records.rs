@@ -2,12 +2,12 @@
 
 use anyhow::{Context, Result};
 use semel_api::types::{Cancel, DropKey, Resume, RunStatus, Settle, StartRun, Verdict};
-use semel_model::{FlowName, RunId, Span};
-use semel_testkit::Peer;
+use semel_model::{FlowName, RunId};
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{Peer, until_some};
 use serde_json::Value;
 
-use crate::world::{PATIENCE_SECS, World, soon};
+use crate::world::{World, patience_span};
 
 fn keyed(key: &str) -> StartRun {
     StartRun {
@@ -17,18 +17,9 @@ fn keyed(key: &str) -> StartRun {
 }
 
 async fn start(world: &World, flow: &FlowName, key: &str) -> Result<RunId> {
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let started = world.client.start_run(flow, &keyed(key), patience).await?;
     Ok(started.body.run)
-}
-
-async fn until(world: &World, run: RunId, state: RunStatus) -> Result<()> {
-    soon(async || {
-        let shown = world.client.get_run(run).await?;
-        Ok((shown.run.state == state).then_some(()))
-    })
-    .await
-    .with_context(|| format!("it did not become {state:?}"))
 }
 
 /// Who did what to what, and why, in order.
@@ -74,20 +65,20 @@ async fn operator_actions_are_recorded_with_who_and_why() -> Result<()> {
         reason: "it is not there".to_owned(),
     };
     world.client.settle_effect(effect.id, &settle, "s").await?;
-    until(&world, run, RunStatus::Failed).await?;
+    world.until_state(run, RunStatus::Failed).await?;
     let resume = Resume {
         reason: "it is back".to_owned(),
         ask_again: false,
     };
     world.client.resume_run(run, &resume, "r").await?;
-    until(&world, run, RunStatus::InDoubt).await?;
+    world.until_state(run, RunStatus::InDoubt).await?;
     let settle = Settle {
         verdict: Verdict::Happened,
         reason: "found after all".to_owned(),
         ..settle
     };
     world.client.settle_effect(effect.id, &settle, "t").await?;
-    until(&world, run, RunStatus::Succeeded).await?;
+    world.until_state(run, RunStatus::Succeeded).await?;
     let drop = DropKey {
         reason: "start over".to_owned(),
         new_intent: false,
@@ -101,7 +92,7 @@ async fn operator_actions_are_recorded_with_who_and_why() -> Result<()> {
         reason: "no longer wanted".to_owned(),
     };
     world.client.cancel_run(ended, &cancel, "c").await?;
-    until(&world, ended, RunStatus::Cancelled).await?;
+    world.until_state(ended, RunStatus::Cancelled).await?;
 
     let expected = [
         (
@@ -148,7 +139,7 @@ async fn repeats_of_a_callback_are_recorded_with_its_run() -> Result<()> {
     }
 
     // One was the answer, two brought the same again, one brought something else.
-    let repeats = soon(async || {
+    let repeats = until_some("three repeats to be recorded", async || {
         let page = world.client.list_duplicates_of_key("k").await?;
         let total: i64 = page.items.iter().map(|one| one.count).sum();
         Ok((total == 3).then_some(page.items))

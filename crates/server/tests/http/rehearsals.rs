@@ -1,12 +1,11 @@
 //! Rehearsals over the API, and the promotion that they allow.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use semel_api::Client;
 use semel_api::types::{AskRehearsal, Promote, PushFlow, PutConnection, Rehearsal};
 use semel_model::{FlowName, Right, Rights};
 use semel_server::ServerOptions;
+use semel_testkit::until;
 use serde_json::json;
 
 use crate::world::{World, add_token_with};
@@ -43,14 +42,8 @@ pub(crate) async fn rehearse(client: &Client, number: u8, source: &str) -> Resul
     client.ask_rehearsal(&id(number), &ask).await?;
     // Asking twice is asking once.
     client.ask_rehearsal(&id(number), &ask).await?;
-    for _ in 0..1_000 {
-        let rehearsal = client.get_rehearsal(&id(number)).await?;
-        if rehearsal.is_over() {
-            return Ok(rehearsal);
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    anyhow::bail!("the rehearsal did not end")
+    let look = async || Ok(client.get_rehearsal(&id(number)).await?);
+    until("the rehearsal to end", look, Rehearsal::is_over).await
 }
 
 async fn connect(world: &World, window: serde_json::Value) -> Result<()> {

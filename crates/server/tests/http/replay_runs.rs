@@ -6,9 +6,10 @@ use semel_api::types::{
     ChangePlan, PlanReplay, PreviewReplay, Promote, PushFlow, Replay, RunStatus, StartRun,
 };
 use semel_model::event::Event;
-use semel_model::{FlowName, ReplayPlanId, RunId, Span};
+use semel_model::{FlowName, ReplayPlanId, RunId};
+use semel_testkit::waiting;
 
-use crate::world::{PATIENCE_SECS, World, refused, soon};
+use crate::world::{World, patience_span, refused};
 
 fn flow(fails: bool) -> String {
     let work = match fails {
@@ -40,10 +41,7 @@ async fn failed(world: &World, flow: &FlowName, key: &str) -> Result<RunId> {
         ..StartRun::default()
     };
     let run = world.client.start_run(flow, &start, None).await?.body.run;
-    let end = world
-        .client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    let end = world.client.await_run(run, patience_span()).await?;
     assert_eq!(end.state, RunStatus::Failed, "{end:?}");
     Ok(run)
 }
@@ -73,9 +71,7 @@ async fn a_replay_is_previewed_applied_once_and_shown() -> Result<()> {
     let again = client.replay_run(run, &asked, "a").await?;
     let anew = client.replay_run(run, &asked, "b").await?;
     let next = first.body.run;
-    let end = client
-        .await_run(next, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    let end = client.await_run(next, patience_span()).await?;
 
     assert_eq!(refused(stale)?, Code::ReplayChanged);
     assert!(!first.replayed && again.replayed);
@@ -96,11 +92,12 @@ async fn a_replay_is_previewed_applied_once_and_shown() -> Result<()> {
 }
 
 async fn until(world: &World, plan: ReplayPlanId, state: &str) -> Result<()> {
-    soon(async || {
-        let found = world.client.get_replay_plan(plan).await?;
-        Ok((found.state == state).then_some(()))
+    let look = async || Ok(world.client.get_replay_plan(plan).await?.state);
+    waiting::until(&format!("the plan to be {state}"), look, |seen| {
+        seen == state
     })
-    .await
+    .await?;
+    Ok(())
 }
 
 #[tokio::test]

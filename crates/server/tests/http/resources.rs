@@ -6,13 +6,14 @@ use semel_api::Code;
 use semel_api::types::{ResourceFilter, UploadResource};
 use semel_model::request::PersistRequest;
 use semel_model::{Outcome, Resource, ResourceRef, RunId, Span};
+use semel_testkit::until_some;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use uuid::Uuid;
 
-use crate::world::{World, refused, soon};
+use crate::world::{World, refused};
 
 async fn persist(world: &World, text: &str, name: Option<&str>) -> Result<Resource> {
     let request = PersistRequest {
@@ -159,9 +160,11 @@ async fn slow_uploads_take_every_place_and_leave_them_when_they_end() -> Result<
         client.upload_resource(resource, &how, "text/plain", &bytes[..])
     };
 
-    let beyond = soon(async || Ok(upload().await.err())).await?;
+    let look = async || Ok(upload().await.err());
+    let beyond = until_some("the places for uploads to be taken", look).await?;
     drop(slow);
-    let after = soon(async || Ok(upload().await.ok())).await?;
+    let look = async || Ok(upload().await.ok());
+    let after = until_some("a place for an upload", look).await?;
 
     assert_eq!(refused::<()>(Err(beyond))?, Code::Overloaded);
     assert_eq!(after.resource, resource);

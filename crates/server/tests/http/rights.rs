@@ -6,12 +6,12 @@ use anyhow::{Context, Result, ensure};
 use hyper::Method;
 use semel_api::Client;
 use semel_api::types::{RunFilter, StartRun};
-use semel_model::{Right, Rights, Role, Span};
+use semel_model::{Right, Rights, Role};
 use semel_server::{Access, DeclaredRoute, list_routes};
 use semel_testkit::client::Answer;
 use serde_json::Value;
 
-use crate::world::{PATIENCE_SECS, World, add_token_with};
+use crate::world::{World, add_token_with, patience_span};
 
 /// A path whose variable parts lead nowhere.
 fn fill(path: &str) -> String {
@@ -292,7 +292,7 @@ async fn a_token_that_may_only_read_sees_no_payload() -> Result<()> {
         input: serde_json::json!({ "card": "hush-input" }),
         ..StartRun::default()
     };
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let run = world.client.start_run(&flow, &start, patience).await?;
     let token = add_token_with(world.engine.cell(), "observer", Right::Read.into()).await?;
     let observer = Client::new(world.client.base(), &token)?;

@@ -3,11 +3,11 @@
 use anyhow::{Context, Result, ensure};
 use semel_api::Code;
 use semel_api::types::{Promote, PushFlow, Run, RunFilter, RunStatus, StartRun};
-use semel_model::{RunId, Span};
+use semel_model::RunId;
 use semel_testkit::Peer;
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, refused};
+use crate::world::{World, patience_span, refused};
 
 /// A flow whose runs fail with the code that they are given, or do not.
 const FAILING: &str = "trigger: { api: {} }\nsteps:\n  \
@@ -25,7 +25,7 @@ async fn start(world: &World, flow: &str, key: &str, input: serde_json::Value) -
         input,
         ..StartRun::default()
     };
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let started = world
         .client
         .start_run(&flow.parse()?, &ask, patience)

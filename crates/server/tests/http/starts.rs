@@ -6,7 +6,7 @@ use semel_api::{ClientError, Code};
 use semel_model::{Span, TriggerKind};
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, refused};
+use crate::world::{World, patience_span, refused};
 
 const DOUBLE: &str = "trigger: { api: {}, manual: { key: input.id } }\n\
     steps:\n  - id: twice\n    function: input.n * 2\nresult: steps.twice.result\n";
@@ -20,7 +20,7 @@ fn order(key: &str, n: i64) -> StartRun {
 }
 
 fn patience() -> Option<Span> {
-    Some(Span::from_secs(PATIENCE_SECS))
+    Some(patience_span())
 }
 
 #[tokio::test]

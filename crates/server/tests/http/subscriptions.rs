@@ -7,11 +7,11 @@ use semel_api::types::{
     StartRun,
 };
 use semel_model::{FlowName, Label, SecretText};
-use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{Peer, until_some};
 use serde_json::json;
 
-use crate::world::{World, refused, soon};
+use crate::world::{World, refused};
 
 fn put(event: &str, connection: &str) -> PutSubscription {
     PutSubscription {
@@ -137,8 +137,8 @@ async fn deliveries_are_listed_and_one_that_was_failed_is_tried_again() -> Resul
     peer.next("/plain/erp", Behaviour::RefuseWith(410)).await?;
     client.start_run(&flow, &start("o-1"), None).await?;
 
-    let first = async |state| {
-        soon(async || {
+    let first = async |state: DeliveryState| {
+        until_some(&format!("a delivery that is {state:?}"), async || {
             let filter = DeliveryFilter {
                 state: Some(state),
                 ..DeliveryFilter::default()
@@ -177,7 +177,7 @@ async fn a_source_key_is_found_by_external_id_and_back() -> Result<()> {
     for key in ["o-1", "o-2"] {
         client.start_run(&flow, &start(key), None).await?;
         let by_key = of_key(&flow, key);
-        soon(async || {
+        until_some("the charge to have its external id", async || {
             let found = client.list_effects(&by_key).await?.items;
             Ok(found
                 .into_iter()

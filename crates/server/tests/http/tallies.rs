@@ -1,14 +1,14 @@
 //! Counts of what happened, and what waits for people, over HTTP.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use semel_api::Code;
 use semel_api::types::{SeriesFilter, StartRun, TallyFilter};
 use semel_model::Span;
-use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{Peer, until};
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, refused, soon};
+use crate::world::{World, patience_span, refused};
 
 /// A run that succeeds, a repeat of it, one that fails and one that stops: every one is counted once,
 /// without a row that counts having been written by any of them.
@@ -23,7 +23,7 @@ async fn deliveries_runs_and_effects_are_counted_by_flow_and_what_waits_is_shown
     let charging = world.publish("charging", &charging).await?;
     let failing = "trigger: { api: {} }\nsteps:\n  - { id: no, fail: { code: no, message: no } }\n";
     let failing = world.publish("failing", failing).await?;
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let start = async |flow, key: &str| -> Result<()> {
         let start = StartRun {
             key: Some(key.to_owned()),
@@ -54,8 +54,7 @@ async fn deliveries_runs_and_effects_are_counted_by_flow_and_what_waits_is_shown
         ("failing", "accepted", 1),
         ("failing", "failed", 1),
     ];
-    let mut seen = Vec::new();
-    let counted = soon(async || {
+    let look = async || {
         let tallies = world.client.sum_tallies(&last_hour).await?;
         let mut items: Vec<(String, String, i64)> = tallies
             .items
@@ -63,14 +62,14 @@ async fn deliveries_runs_and_effects_are_counted_by_flow_and_what_waits_is_shown
             .map(|it| (it.flow, it.what, it.count))
             .collect();
         items.sort();
-        let is_so = items.len() == wanted.len();
-        seen = items;
-        Ok(is_so.then_some(()))
-    });
-    ensure!(counted.await.is_ok(), "{seen:?}");
-    for ((flow, what, count), wanted) in seen.iter().zip(wanted) {
-        assert_eq!((flow.as_str(), what.as_str(), *count), wanted);
-    }
+        Ok(items)
+    };
+    let is_all = |items: &Vec<(String, String, i64)>| {
+        let seen = items.iter();
+        seen.map(|(flow, what, count)| (flow.as_str(), what.as_str(), *count))
+            .eq(wanted)
+    };
+    until("every tally", look, is_all).await?;
     let day = TallyFilter {
         flow: Some(failing),
         last: None,

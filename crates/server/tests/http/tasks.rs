@@ -7,9 +7,10 @@ use semel_api::types::{
 };
 use semel_api::{Client, Code, Problem};
 use semel_model::{RunId, Span, task};
+use semel_testkit::patience;
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, refused, soon};
+use crate::world::{World, patience_span, refused};
 
 const WORKING: &str = "trigger: { api: {} }\nsteps:\n  - id: work\n    \
     task: { queue: images, input: '${{ input }}', within: 1h, lease: 30s }\n    guard: key\n\
@@ -36,7 +37,9 @@ fn claim(wait: u64) -> ClaimTasks {
 }
 
 async fn take(client: &Client) -> Result<ClaimedTask> {
-    let mut claimed = client.claim_tasks(&claim(PATIENCE_SECS), "claim-1").await?;
+    let mut claimed = client
+        .claim_tasks(&claim(patience().as_secs()), "claim-1")
+        .await?;
     claimed.tasks.pop().context("a task")
 }
 
@@ -64,7 +67,7 @@ async fn a_task_is_claimed_renewed_and_completed_over_http() -> Result<()> {
         ..complete.clone()
     };
     let contrary = world.client.complete_task(task.task, &contrary).await;
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let end = world.client.await_run(run, patience).await?;
 
     assert_eq!(
@@ -101,7 +104,7 @@ async fn a_worker_says_why_it_failed_within_bounds() -> Result<()> {
 
     let odd = world.client.fail_task(task.task, &fail("Not A Code")).await;
     world.client.fail_task(task.task, &fail("no-image")).await?;
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let end = world.client.await_run(run, patience).await?;
 
     assert_eq!(refused(odd)?, Code::BodyInvalid);
@@ -165,7 +168,7 @@ async fn an_answer_that_cannot_be_stored_is_settled_at_once_with_the_reason() ->
             .await?;
         answers.push((said.status.as_u16(), said.json::<Problem>()?.code));
     }
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let end = world.client.await_run(run, patience).await?;
     let nobody = world.client.claim_tasks(&claim(0), "claim-2").await?;
 
@@ -212,11 +215,8 @@ async fn a_worker_corrects_an_invalid_body_and_an_unstorable_result() -> Result<
         result: json!("9007199254740993"),
     };
     let mended = world.client.complete_task(task.task, &mended).await;
-    let end = soon(async || {
-        let found = world.client.get_run(run).await?.run;
-        Ok((found.state == RunStatus::Succeeded).then_some(found))
-    })
-    .await?;
+    world.until_state(run, RunStatus::Succeeded).await?;
+    let end = world.client.get_run(run).await?.run;
 
     assert_eq!(mistaken, (400, "body-not-json".to_owned()));
     assert_eq!(unknown, (400, "body-invalid".to_owned()));

@@ -6,11 +6,11 @@ use semel_api::types::{CreateNamespace, CreateToken, CreatedToken, MapGroup, Tok
 use semel_api::{Client, ClientError, Code, Problem};
 use semel_model::{Networks, Right, Role};
 use semel_server::auth::token_format;
-use semel_testkit::Cut;
 use semel_testkit::client::Answer;
+use semel_testkit::{Cut, until};
 
 use crate::console::{Browser, encode, hidden};
-use crate::world::{World, refused, soon};
+use crate::world::{World, refused};
 
 const HERE: &[&str] = &["127.0.0.1"];
 const LOOPBACK: &[&str] = &["127.0.0.0/8"];
@@ -153,7 +153,8 @@ async fn during_an_outage_a_token_is_remembered_inside_its_networks_only() -> Re
     assert_eq!(get(&world.bare, "/metrics", &bound).await?.status, 200);
     proxy.refuse();
     proxy.cut(Cut::Reset);
-    soon(async || Ok((!world.client.is_ready().await?).then_some(()))).await?;
+    let look = async || Ok(world.client.is_ready().await?);
+    until("the server to be unready", look, |ready| !ready).await?;
 
     let inside = get(&world.bare, "/metrics", &bound).await?;
     let outside = get(&elsewhere, "/metrics", &bound).await?;

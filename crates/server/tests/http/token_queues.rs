@@ -10,10 +10,11 @@ use semel_model::task::TaskState;
 use semel_model::{Label, Networks, Right, Role, Span};
 use semel_server::{Access, list_routes};
 use semel_testkit::client::Answer;
+use semel_testkit::patience;
 use serde_json::json;
 
 use crate::console::Browser;
-use crate::world::{PATIENCE_SECS, World, refused};
+use crate::world::{World, refused};
 
 /// Opens a task of a queue, and gives the queue's name.
 async fn open(world: &World, queue: &str) -> Result<()> {
@@ -41,7 +42,9 @@ fn claim(queue: &str, wait: u64) -> ClaimTasks {
 }
 
 async fn take(client: &Client, queue: &str, key: &str) -> Result<ClaimedTask> {
-    let claimed = client.claim_tasks(&claim(queue, PATIENCE_SECS), key).await;
+    let claimed = client
+        .claim_tasks(&claim(queue, patience().as_secs()), key)
+        .await;
     claimed?.tasks.pop().context("a task")
 }
 

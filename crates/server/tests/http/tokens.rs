@@ -4,8 +4,9 @@ use anyhow::{Context, Result};
 use semel_api::types::{CreateToken, CreatedToken, RevokeToken, TokenFilter};
 use semel_api::{Client, ClientError, Code};
 use semel_model::{Networks, Right, Rights, Role, Span};
+use semel_testkit::{until, until_some};
 
-use crate::world::{World, add_token_with, refused, soon};
+use crate::world::{World, add_token_with, refused};
 
 fn wanted(rights: &[Right]) -> CreateToken {
     CreateToken {
@@ -259,7 +260,9 @@ async fn a_token_revoked_elsewhere_stops_working_here_soon() -> Result<()> {
     let revoke = "UPDATE tokens SET revoked_at = moment() WHERE name = 'ci'";
     database.batch_execute(revoke).await?;
 
-    soon(async || Ok(ci.list_flows().await.is_err().then_some(()))).await
+    let look = async || Ok(ci.list_flows().await.is_ok());
+    until("the revoked token to stop working", look, |works| !works).await?;
+    Ok(())
 }
 
 #[tokio::test]
@@ -304,7 +307,7 @@ async fn the_last_use_of_a_token_is_known_to_the_minute() -> Result<()> {
     let unused = last_use().await?;
 
     client(&world, &created.token)?.whoami().await?;
-    let first = soon(last_use).await?;
+    let first = until_some("the use of the token to be noted", last_use).await?;
     // Another server, which does not remember the token, notes nothing within the minute.
     semel_store::tokens::note_use(world.engine.cell().home(), id).await?;
 

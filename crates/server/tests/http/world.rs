@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hyper::Method;
-use semel_api::types::{Promote, PushFlow, Wait};
+use semel_api::types::{Approval, Promote, PushFlow, RunStatus, Wait};
 use semel_api::{Client, ClientError, Code};
 use semel_engine::{Engine, Options, ResourceLocation, RunArchive, Secret, StoredFiles};
 use semel_model::{FlowName, Networks, Rights, RunId, Span, TokenId};
@@ -14,14 +14,16 @@ use semel_server::auth::token_format;
 use semel_server::{RunFiles, ServerOptions, serve_with_admin};
 use semel_store::tokens::{self, NewToken};
 use semel_store::{Cell, CellOptions, kv, migrate, namespaces};
-use semel_testkit::{Database, Proxy, Server, patience};
+use semel_testkit::{Database, Proxy, Server, patience, until, until_some};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::contract::Responses;
 
-/// How long a test waits for a run, in seconds.
-pub(crate) const PATIENCE_SECS: u64 = 50;
+/// How long a request of a test may be held until its run ends. Servers of tests allow as much.
+pub(crate) fn patience_span() -> Span {
+    Span::from_secs(patience().as_secs())
+}
 
 /// A database, an engine and a server.
 pub(crate) struct World {
@@ -121,7 +123,8 @@ impl World {
     ) -> Result<Self> {
         let responses = Responses::default();
         options.inspector = Some(responses.inspector());
-        let cell = Cell::connect(url, CellOptions::default()).await?;
+        options.wait_max = options.wait_max.max(patience());
+        let cell = Cell::connect(url, few_connections()).await?;
         let token = add_token(&cell, "main").await?;
         let secret = Secret::from_hex(&Secret::generate())?;
         let outputs = tempfile::tempdir()?;
@@ -147,6 +150,19 @@ impl World {
             _outputs: outputs,
             _responses: responses,
         })
+    }
+
+    /// Another server of the same engine, for requests that its limits are about.
+    pub(crate) async fn serve_also(
+        &self,
+        options: ServerOptions,
+    ) -> Result<(SocketAddr, DropGuard)> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let down = CancellationToken::new();
+        let (engine, token) = (self.engine.clone(), down.clone());
+        tokio::spawn(serve_with_admin(listener, None, engine, options, token));
+        Ok((address, down.drop_guard()))
     }
 
     /// What the server counts, asked for with the token.
@@ -178,7 +194,24 @@ impl World {
 
     /// The wait of a run, once the run has come to it.
     pub(crate) async fn until_waiting(&self, run: RunId) -> Result<Wait> {
-        soon(async || Ok(self.client.list_waits(Some(run)).await?.items.pop())).await
+        let look = async || Ok(self.client.list_waits(Some(run)).await?.items.pop());
+        until_some(&format!("{run} to wait"), look).await
+    }
+
+    /// Waits until a run is in a state.
+    pub(crate) async fn until_state(&self, run: RunId, state: RunStatus) -> Result<()> {
+        let look = async || Ok(self.client.get_run(run).await?.run.state);
+        until(&format!("{run} to be {state:?}"), look, |seen| {
+            *seen == state
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// The approval that a run asks for, once it does.
+    pub(crate) async fn until_asked(&self, run: RunId) -> Result<Approval> {
+        let look = async || Ok(self.client.list_approvals(Some(run)).await?.items.pop());
+        until_some(&format!("{run} to ask for an approval"), look).await
     }
 
     /// Pushes, publishes and promotes a flow, all over the API.
@@ -269,14 +302,10 @@ pub(crate) fn refused<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Res
     }
 }
 
-/// Waits for something that has to come soon.
-pub(crate) async fn soon<T>(mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < patience() {
-        if let Some(seen) = look().await? {
-            return Ok(seen);
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+/// A connection costs PostgreSQL more than most tests do: an engine has fewer of them than a server has.
+pub(crate) fn few_connections() -> CellOptions {
+    CellOptions {
+        engine_connections: 3,
+        ..CellOptions::default()
     }
-    anyhow::bail!("it did not come")
 }

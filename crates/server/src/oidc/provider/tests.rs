@@ -1,5 +1,9 @@
 //! Places for exchanges: a crowd takes them from nobody else.
 
+use std::pin::pin;
+
+use futures_util::FutureExt as _;
+
 use super::*;
 
 fn peer(address: &str) -> SocketAddr {
@@ -32,13 +36,13 @@ async fn who_finds_no_place_waits_and_a_logout_has_its_own() {
     }
 
     let logout = provider.enter_logout().await;
-    let leave = async {
-        tokio::time::sleep(PLACE_PATIENCE / 50).await;
-        kept.pop();
-    };
-    let (waited, ()) = tokio::join!(provider.enter(peer("192.0.2.1")), leave);
+    let mut waiting = pin!(provider.enter(peer("192.0.2.1")));
+    let at_once = waiting.as_mut().now_or_never();
+    kept.pop();
+    let waited = waiting.await;
 
     assert!(logout.is_ok());
+    assert!(at_once.is_none(), "there is no place");
     assert!(waited.is_ok(), "a place that is left in time is taken");
 }
 

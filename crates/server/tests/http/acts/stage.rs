@@ -3,12 +3,12 @@
 use anyhow::{Context, Result};
 use hyper::Method;
 use semel_api::types::{PushFlow, PutConnection, RunStatus, SetSecret, StartRun};
-use semel_model::{RunId, SecretText, Span};
-use semel_testkit::Peer;
+use semel_model::{RunId, SecretText};
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{Peer, until};
 use serde_json::{Value, json};
 
-use crate::world::{PATIENCE_SECS, World};
+use crate::world::{World, patience_span};
 
 /// Everything that the acts below change, as one digest.
 const STATE: &str = "
@@ -45,7 +45,7 @@ async fn start(world: &World, flow: &str) -> Result<(RunId, RunStatus)> {
         ..StartRun::default()
     };
     let flow = flow.parse()?;
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let started = world.client.start_run(&flow, &start, patience).await?.body;
     Ok((started.run, started.state))
 }
@@ -132,10 +132,7 @@ pub(super) async fn stage() -> Result<Stage> {
     );
     world.until_waiting(waiting).await?;
     let wait = world.until_waiting(answering).await?.id.to_string();
-    let asked = crate::world::soon(async || {
-        Ok(world.client.list_approvals(Some(asking)).await?.items.pop())
-    })
-    .await?;
+    let asked = world.until_asked(asking).await?;
     Ok(Stage {
         approval: (
             asked.approval.to_string(),
@@ -330,11 +327,9 @@ impl Stage {
     pub(super) async fn rest(&self) -> Result<()> {
         let moving = "SELECT count(*) FROM queue WHERE holder IS NOT NULL OR due_at <= now()";
         let client = self.world.database.connect().await?;
-        crate::world::soon(async || {
-            let moving: i64 = client.query_one(moving, &[]).await?.get(0);
-            Ok((moving == 0).then_some(()))
-        })
-        .await
+        let look = async || Ok(client.query_one(moving, &[]).await?.get::<_, i64>(0));
+        until("no run to move", look, |moving| *moving == 0).await?;
+        Ok(())
     }
 
     pub(super) async fn state(&self) -> Result<String> {

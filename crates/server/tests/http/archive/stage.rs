@@ -17,10 +17,10 @@ use semel_server::RunFiles;
 use semel_store::archives::{self, SpareFile};
 use semel_store::retention::{self, GoingKey};
 use semel_store::{Cell, CellOptions, clock};
-use semel_testkit::Peer;
+use semel_testkit::{Peer, until, until_some};
 use serde_json::{Value, json};
 
-use crate::world::{World, add_token_of, add_token_with, soon};
+use crate::world::{World, add_token_of, add_token_with};
 
 /// Everything that a sender, a destination, a list and a callback can say.
 const FLOW: &str = "trigger: { api: {} }
@@ -102,11 +102,11 @@ impl Stage {
         if start.input["asks"] == true {
             let waits = async || Ok(client.list_waits(Some(run)).await?.items.pop());
             let payload = json!({"said": "planted-callback"});
-            let wait = soon(waits).await?.id;
+            let wait = until_some("the wait of the run", waits).await?.id;
             let complete = CompleteWait { payload };
             client.complete_wait(wait, &complete, key).await?;
         }
-        soon(async || {
+        until_some("the run to end", async || {
             let shown = client.await_run(run, Span::from_secs(1)).await?;
             Ok(shown.state.is_ended().then_some(run))
         })
@@ -169,8 +169,8 @@ impl Stage {
     pub(crate) async fn archive(&self, runs: u64) -> Result<()> {
         let engine = self.serve(None).await?;
         let archived = &engine.metrics().runs_archived;
-        soon(async || Ok((archived.get() >= runs).then_some(()))).await?;
-        let count = archived.get();
+        let look = async || Ok(archived.get());
+        let count = until("the runs to be archived", look, |count| *count >= runs).await?;
         engine.shutdown().await;
         ensure!(count == runs, "{count} runs were archived, and not {runs}");
         Ok(())

@@ -8,10 +8,12 @@ use semel_engine::RunArchive;
 use semel_model::{ClaimId, RunId};
 use semel_store::audit::{self, AuditEntry};
 use semel_store::{archives, namespaces};
+use semel_testkit::until;
 
 use super::refusing::Refusing;
 use super::stage::{Stage, left};
-use crate::world::{refused, soon};
+use crate::log::Log;
+use crate::world::refused;
 
 fn refusing(
     stage: &Stage,
@@ -41,13 +43,15 @@ async fn a_run_that_cannot_be_written_holds_up_no_other() -> Result<()> {
         .serve_with(|options| options.archive = Some(archive))
         .await?;
     let archived = &engine.metrics().runs_archived;
-    soon(async || Ok((archived.get() >= 3).then_some(()))).await?;
+    let look = async || Ok(archived.get());
+    until("the other runs to be archived", look, |count| *count >= 3).await?;
 
     for run in others {
         assert_eq!(left(&stage, run).await?, 0);
     }
     assert!(left(&stage, bad).await? > 0, "it stays");
-    soon(async || Ok((engine.metrics().archive_failures.get() > 0).then_some(()))).await?;
+    let failures = async || Ok(engine.metrics().archive_failures.get());
+    until("the failure to be counted", failures, |count| *count > 0).await?;
     engine.shutdown().await;
     Ok(())
 }
@@ -70,12 +74,12 @@ async fn a_file_that_cannot_be_removed_holds_up_no_other() -> Result<()> {
         .await?;
 
     let database = stage.world.database.connect().await?;
-    soon(async || {
+    let objects = async || {
         let rows = database.query("SELECT object FROM archives", &[]).await?;
-        let objects: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        Ok((objects == ["runs/held.parquet"]).then_some(()))
-    })
-    .await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect::<Vec<String>>())
+    };
+    let held = |objects: &Vec<String>| *objects == ["runs/held.parquet"];
+    until("the file that can be removed to go", objects, held).await?;
     engine.shutdown().await;
     Ok(())
 }
@@ -89,10 +93,15 @@ async fn a_server_without_an_archive_deletes_nothing_where_others_have_one() -> 
     let run = stage.play_short("o-2", false).await?;
     stage.days_later(91).await?;
 
+    let log = Log::default();
+    // The services of this server run on the thread of the test.
+    let _heard = tracing::subscriber::set_default(log.clone());
     let without = stage.serve_with(|options| options.archive = None).await?;
-    let passes = &without.metrics().runs_deleted;
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
-    let deleted = passes.get();
+    // It says so where it would go through the runs, and goes on with something else.
+    let said = async || Ok(log.text());
+    let leaves = |said: &String| said.contains("no run is deleted");
+    until("retention to leave the runs", said, leaves).await?;
+    let deleted = without.metrics().runs_deleted.get();
     without.shutdown().await;
     let is_left = left(&stage, run).await? > 0;
     let ended = stage
@@ -104,7 +113,8 @@ async fn a_server_without_an_archive_deletes_nothing_where_others_have_one() -> 
 
     ensure!(is_left && deleted == 0, "{deleted} were deleted");
     // Where the operator says that archiving has ended, they are.
-    soon(async || Ok((left(&stage, run).await? == 0).then_some(()))).await?;
+    let rows = async || left(&stage, run).await;
+    until("the run to be deleted", rows, |rows| *rows == 0).await?;
     ended.shutdown().await;
     Ok(())
 }

@@ -7,9 +7,10 @@ use semel_model::Span;
 use semel_model::audit_chain::ChainEnd;
 use semel_store::audit::removal::{self, Removal};
 use semel_store::{Cell, CellOptions, namespaces};
+use semel_testkit::until;
 
 use super::{act, follow, follow_from, seal};
-use crate::world::{World, soon};
+use crate::world::World;
 
 /// Lets everything be so many days older, to be sealed anew: only the owner of the tables can.
 async fn age(world: &World, days: u32) -> Result<()> {
@@ -101,9 +102,9 @@ async fn a_server_that_was_told_how_long_removes_what_is_older() -> Result<()> {
     let engine = Engine::start(cell, options).await?;
     let owner = world.database.connect().await?;
     let stretches = "SELECT count(DISTINCT namespace_id) FROM audit_removed";
-    soon(async || {
-        let found: i64 = owner.query_one(stretches, &[]).await?.get(0);
-        Ok((found == 2).then_some(()))
+    let look = async || Ok(owner.query_one(stretches, &[]).await?.get::<_, i64>(0));
+    until("acts of two namespaces to be removed", look, |count| {
+        *count == 2
     })
     .await?;
 

@@ -1,11 +1,16 @@
-//! The console as axe-core judges it: no page may have a violation, wide and light or narrow and dark.
+//! The console as axe-core judges it: no page may have a violation.
+//!
+//! Every page is judged as it is wide and light, and the first of each route as it is narrow and dark too. With
+//! `SEMEL_ALL_LOOKS` every page is judged in all four looks, as `.ci/long` asks for.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::browser::{browse, link};
+use super::browser::{Chromium, browse, link};
+use super::rules::reading::{page_routes, route_of};
 use super::stage::Stage;
 
 /// What axe is asked: everything of WCAG 2.2 AA and its own best practice.
@@ -23,6 +28,40 @@ fn axe() -> Result<String> {
     text.with_context(|| format!("{} is not there: .ci/run installs it", file.display()))
 }
 
+/// A look: the width of the window, and whether it is dark.
+type Look = (u32, bool);
+
+const WIDE_LIGHT: Look = (1280, false);
+const WIDE_DARK: Look = (1280, true);
+const NARROW_LIGHT: Look = (320, false);
+const NARROW_DARK: Look = (320, true);
+
+/// The pages, each with the looks that it is judged in.
+fn plan(pages: Vec<String>) -> Vec<(String, Vec<Look>)> {
+    let all = std::env::var_os("SEMEL_ALL_LOOKS").is_some();
+    let routes = page_routes();
+    let mut kinds = BTreeSet::new();
+    let looks = pages.into_iter().map(|page| {
+        let kind = route_of(&routes, &page).unwrap_or(&page).clone();
+        let looks = match (all, kinds.insert(kind)) {
+            (true, _) => vec![WIDE_LIGHT, WIDE_DARK, NARROW_LIGHT, NARROW_DARK],
+            (false, true) => vec![WIDE_LIGHT, NARROW_DARK],
+            (false, false) => vec![WIDE_LIGHT],
+        };
+        (page, looks)
+    });
+    looks.collect()
+}
+
+/// Gives the page that is open a look, which it has when this returns.
+fn dress(browser: &mut Chromium, (width, dark): Look) -> Result<()> {
+    browser.look(width, 800, dark)?;
+    let scheme = if dark { "dark" } else { "light" };
+    browser.until(&format!(
+        "matchMedia('(width: {width}px) and (prefers-color-scheme: {scheme})').matches"
+    ))
+}
+
 #[tokio::test]
 async fn axe_finds_nothing_on_any_page_in_either_theme() -> Result<()> {
     let axe = axe()?;
@@ -38,15 +77,14 @@ async fn axe_finds_nothing_on_any_page_in_either_theme() -> Result<()> {
         browser.open(&link, "location.pathname === '/console/main/'")?;
         browser.bypass_policy()?;
         let mut found = Vec::new();
-        for page in &pages {
-            for (width, dark) in [(1280, false), (320, true)] {
-                browser.look(width, 800, dark)?;
-                browser.open(&format!("{base}{page}"), "document.querySelector('h1')")?;
-                // What is folded is judged, too.
-                browser.eval(
-                    "document.querySelectorAll('details').forEach(it => { it.open = true; })",
-                )?;
-                browser.eval(&axe)?;
+        for (page, looks) in &plan(pages) {
+            browser.open(&format!("{base}{page}"), "document.querySelector('h1')")?;
+            // What is folded is judged, too.
+            browser
+                .eval("document.querySelectorAll('details').forEach(it => { it.open = true; })")?;
+            browser.eval(&axe)?;
+            for (width, dark) in looks {
+                dress(browser, (*width, *dark))?;
                 let violations: Value = browser.eval_promise(RUN)?;
                 for violation in violations.as_array().into_iter().flatten() {
                     found.push(format!("{page} at {width}, dark {dark}: {violation}"));

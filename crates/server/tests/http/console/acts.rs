@@ -3,12 +3,12 @@
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
 use semel_api::types::RunStatus;
-use semel_model::{Right, Span};
+use semel_model::Right;
 
 use super::stage::Stage;
 use super::{Browser, encode, hidden};
 use crate::held::held_order;
-use crate::world::{PATIENCE_SECS, World};
+use crate::world::{World, patience_span};
 
 /// The fields that every form of a page carries.
 async fn carried(browser: &Browser<'_>, path: &str) -> Result<(String, String)> {
@@ -65,7 +65,7 @@ async fn a_doubt_is_settled_by_a_form_once() -> Result<()> {
         "{after}"
     );
     assert_eq!(after.matches("doubt.settle happened").count(), 1);
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let end = stage
         .world
         .client
@@ -244,7 +244,7 @@ async fn a_run_is_cancelled_with_a_reason_and_an_approval_decided() -> Result<()
         after.contains("Approved by token:test") && after.contains("“fine”"),
         "{after}"
     );
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let end = world.client.await_run(stage.waiting, patience).await?;
     assert_eq!(end.state, RunStatus::Succeeded);
 

@@ -9,12 +9,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use semel_api::types::RunStatus;
-use semel_model::{Role, Span};
+use semel_model::Role;
 
 use super::oidc::Scene;
 use super::stage::Stage;
-use crate::world::{PATIENCE_SECS, World};
-use chromium::Chromium;
+use crate::world::{World, patience_span};
+pub(super) use chromium::Chromium;
 
 /// The address that signs in.
 pub(super) async fn link(stage: &Stage) -> Result<String> {
@@ -66,7 +66,7 @@ async fn an_order_is_found_by_its_key_and_its_doubt_settled() -> Result<()> {
         seen.contains("charge was done once. 3 deliveries came; 2 were repeats"),
         "{seen}"
     );
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let end = stage
         .world
         .client

@@ -2,12 +2,12 @@
 
 use anyhow::{Context, Result, ensure};
 use semel_api::types::{RunStatus, StartRun};
-use semel_model::{Right, RunId, Span};
+use semel_model::{Right, RunId};
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
 
 use super::{Browser, hidden};
-use crate::world::{PATIENCE_SECS, World};
+use crate::world::{World, patience_span};
 
 /// A flow whose calls get no answer for a while.
 async fn charging(world: &World, bank: &Peer, name: &str) -> Result<()> {
@@ -32,7 +32,7 @@ async fn doubt(
         key: Some(key.to_owned()),
         ..StartRun::default()
     };
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let started = world
         .client
         .start_run(&flow.parse()?, &start, patience)
@@ -118,7 +118,7 @@ async fn the_doubts_of_one_group_are_settled_by_the_digest_of_their_preview() ->
         done.text()
     );
     for run in runs {
-        let patience = Span::from_secs(PATIENCE_SECS);
+        let patience = patience_span();
         let end = world.client.await_run(run, patience).await?;
         assert_eq!(end.state, RunStatus::Succeeded);
     }

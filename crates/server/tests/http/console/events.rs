@@ -2,11 +2,12 @@
 
 use anyhow::{Context, Result, ensure};
 use semel_api::types::{ServerState, StartRun};
-use semel_model::{Right, Rights, Span};
+use semel_model::{Right, Rights};
+use semel_testkit::until_some;
 use serde_json::json;
 
 use super::Browser;
-use crate::world::{PATIENCE_SECS, World, add_token_with, refused, soon};
+use crate::world::{World, add_token_with, patience_span, refused};
 
 const EMITTING: &str =
     "trigger: { api: {} }\nsteps:\n  - { id: tell, emit: { event: order.paid } }\n";
@@ -24,14 +25,14 @@ async fn an_event_leads_to_the_run_that_it_started_and_to_who_emitted_it() -> Re
         input: json!({}),
         ..StartRun::default()
     };
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let emitted = world
         .client
         .start_run(&"emitting".parse()?, &ask, patience)
         .await?;
     let listed = world.client.list_events(&Default::default()).await?.items;
     let event = listed.first().context("an event")?;
-    let detail = soon(async || {
+    let detail = until_some("the event to start a run", async || {
         let detail = world.client.get_event(event.id).await?;
         let started = detail.flows.iter().any(|it| it.run.is_some());
         Ok(started.then_some(detail))
@@ -87,7 +88,7 @@ async fn an_effect_that_is_no_event_is_none() -> Result<()> {
             "trigger: { api: {} }\nsteps:\n  - { id: one, kv: { add: n } }\n",
         )
         .await?;
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let ask = StartRun {
         key: Some("o-1".to_owned()),
         ..StartRun::default()

@@ -6,17 +6,18 @@ use anyhow::{Context, Result, ensure};
 use hyper::Method;
 use semel_api::types::RunFilter;
 use semel_model::Right;
+use semel_testkit::until_some;
 
 use super::stage::Stage;
 use super::{Browser, hidden};
-use crate::world::{World, soon};
+use crate::world::World;
 
 const ROUTED: &str = "/console/main/flows/routed";
 
 #[tokio::test]
 async fn a_flow_is_drawn_and_the_same_is_there_as_a_table_and_a_file() -> Result<()> {
     let stage = Stage::start().await?;
-    stage.furnish().await?;
+    stage.furnish_unrehearsed().await?;
     let browser = Browser::signed_in(&stage.world).await?;
 
     let page = browser.page(ROUTED).await?;
@@ -100,7 +101,7 @@ async fn the_line_of_a_hook_works_as_printed() -> Result<()> {
 #[tokio::test]
 async fn a_form_starts_one_run_and_pauses_its_flow_for_who_may() -> Result<()> {
     let stage = Stage::start().await?;
-    stage.furnish().await?;
+    stage.furnish_unrehearsed().await?;
     let world = &stage.world;
     let browser = Browser::signed_in(world).await?;
     let page = browser.page(ROUTED).await?;
@@ -265,7 +266,7 @@ async fn a_release_is_promoted_rolled_back_and_rehearsed_by_forms() -> Result<()
         "{}",
         asked.text()
     );
-    soon(async || {
+    until_some("the rehearsal to end", async || {
         let page = browser
             .page(&format!("{ROUTED}/releases/1/rehearsal"))
             .await?;

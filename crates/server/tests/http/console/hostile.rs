@@ -5,14 +5,14 @@ mod corpus;
 
 use anyhow::{Context, Result, ensure};
 use semel_api::types::{ClaimTasks, DropKey, FailTask, PushFlow, StartRun};
-use semel_model::{RunId, Span};
+use semel_model::RunId;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::Browser;
 use super::browser::{browse, link_of};
-use crate::world::{PATIENCE_SECS, World, soon};
+use crate::world::{World, patience_span};
 use corpus::corpus;
 
 /// What a page has to be, whatever it shows.
@@ -124,9 +124,7 @@ async fn fill(world: &World, texts: &[String]) -> Result<Vec<String>> {
     for text in texts {
         let run = start(world, "keyed", text, json!({ "text": text })).await?;
         start(world, "keyed", text, json!({ "text": text })).await?;
-        client
-            .await_run(run, Span::from_secs(PATIENCE_SECS))
-            .await?;
+        client.await_run(run, patience_span()).await?;
         let reason = text.clone();
         client
             .drop_key(
@@ -142,10 +140,8 @@ async fn fill(world: &World, texts: &[String]) -> Result<Vec<String>> {
         start(world, "worked", text, json!({ "text": text })).await?;
     }
     work(world, texts).await?;
-    let approval = soon(async || Ok(client.list_approvals(Some(asked)).await?.items.pop())).await?;
-    let end = client
-        .await_run(whole, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    let approval = world.until_asked(asked).await?;
+    let end = client.await_run(whole, patience_span()).await?;
     ensure!(end.state.is_ended(), "{end:?}");
     let effect = client
         .get_run(whole)
@@ -193,7 +189,7 @@ async fn work(world: &World, texts: &[String]) -> Result<()> {
         let claim = ClaimTasks {
             queue: "images".to_owned(),
             max: Some(1),
-            wait: Some(Span::from_secs(10)),
+            wait: Some(patience_span()),
             worker: Some(name),
             lease: None,
         };

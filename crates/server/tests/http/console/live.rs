@@ -3,13 +3,12 @@
 mod pace;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
 use semel_api::types::{RevokeToken, StartRun, TokenFilter};
 use semel_model::{Right, RunId};
-use semel_testkit::patience;
+use semel_testkit::{patience, until};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -17,7 +16,7 @@ use tokio::runtime::Handle;
 
 use super::Browser;
 use super::browser::{browse, link_of};
-use crate::world::{World, soon};
+use crate::world::World;
 
 const WAITING: &str = "trigger: { api: {} }\nsteps:\n  \
     - { id: hold, wait: { callback: true, within: 1h } }\n";
@@ -50,7 +49,12 @@ async fn streams(world: &World) -> Result<u64> {
 }
 
 async fn until_streams(world: &World, number: u64) -> Result<()> {
-    soon(async || Ok((streams(world).await? == number).then_some(()))).await
+    let look = async || streams(world).await;
+    until(&format!("{number} open streams"), look, |open| {
+        *open == number
+    })
+    .await?;
+    Ok(())
 }
 
 #[tokio::test]
@@ -301,12 +305,15 @@ async fn who_asks_now_and_then_gets_the_same_mark_once() -> Result<()> {
 async fn what_a_page_asks_by_itself_is_no_use_of_a_sign_in() -> Result<()> {
     let world = World::start().await?;
     let browser = Browser::signed_in(&world).await?;
+    let other = Browser::with_rights(&world, "other", Right::Read.into()).await?;
     let client = world.database.connect().await?;
     let age = "UPDATE sign_ins SET seen_at = moment() - interval '5 minutes'";
     client.execute(age, &[]).await?;
-    let is_old = async || {
-        let old = "SELECT seen_at < moment() - interval '4 minutes' FROM sign_ins";
-        Ok::<bool, anyhow::Error>(client.query_one(old, &[]).await?.get(0))
+    let unused = async || {
+        let unused = "SELECT t.name FROM sign_ins s JOIN tokens t ON t.id = s.token_id
+                       WHERE s.seen_at < moment() - interval '4 minutes' ORDER BY 1";
+        let rows = client.query(unused, &[]).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect::<Vec<String>>())
     };
 
     browser
@@ -316,9 +323,13 @@ async fn what_a_page_asks_by_itself_is_no_use_of_a_sign_in() -> Result<()> {
     browser
         .send(Method::GET, "/console/main/runs", &by_itself, String::new())
         .await?;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    ensure!(is_old().await?, "nobody used it");
+    // Noted in the same way, and after it.
+    other.page("/console/main/runs").await?;
+    let is_noted = |unused: &Vec<String>| !unused.contains(&"other".to_owned());
+    let left = until("the other sign-in's use", unused, is_noted).await?;
+    assert_eq!(left, ["test"], "nobody used it");
     browser.page("/console/main/runs").await?;
 
-    soon(async || Ok((!is_old().await?).then_some(()))).await
+    until("the use", unused, Vec::is_empty).await?;
+    Ok(())
 }

@@ -3,9 +3,10 @@
 use anyhow::{Context, Result, ensure};
 use semel_api::Client;
 use semel_model::{Right, Rights};
+use semel_testkit::until;
 
 use super::{Browser, hidden};
-use crate::world::{World, soon};
+use crate::world::World;
 
 #[tokio::test]
 async fn a_token_is_made_shown_once_and_revoked() -> Result<()> {
@@ -57,7 +58,8 @@ async fn a_token_is_made_shown_once_and_revoked() -> Result<()> {
     let path = format!("/console/main/tokens/{id}/revoke");
     let revoked = browser.post(&path, &fields).await?;
     assert_eq!(revoked.status, 303, "{}", revoked.text());
-    soon(async || Ok(client.whoami().await.is_err().then_some(()))).await?;
+    let look = async || Ok(client.whoami().await.is_ok());
+    until("the revoked token to stop working", look, |works| !works).await?;
     ensure!(
         !browser
             .page("/console/main/tokens")

@@ -4,7 +4,6 @@ mod down;
 mod foreign;
 mod leaving;
 mod liar;
-mod log;
 mod lying;
 mod members;
 mod sessions;

@@ -2,14 +2,14 @@
 
 use anyhow::{Context, Result, ensure};
 use semel_model::Right;
+use semel_testkit::until_some;
 
 use super::stage::Stage;
 use super::{Browser, hidden};
-use crate::world::soon;
 
 async fn furnished() -> Result<Stage> {
     let stage = Stage::start().await?;
-    stage.furnish().await?;
+    stage.furnish_unrehearsed().await?;
     Ok(stage)
 }
 
@@ -108,7 +108,7 @@ async fn many_runs_are_cancelled_only_as_they_were_shown() -> Result<()> {
     }
     let browser = Browser::signed_in(world).await?;
     let path = "/console/main/jobs/new?verb=cancel&flow=asking&state=active";
-    soon(async || {
+    until_some("three active runs", async || {
         let page = browser.page(path).await?;
         Ok(page
             .contains("3 runs of asking would be cancelled.")
@@ -149,7 +149,7 @@ async fn many_runs_are_cancelled_only_as_they_were_shown() -> Result<()> {
     assert_eq!(made.status, 303, "{}", made.text());
     assert_eq!(made.header("location"), again.header("location"));
     let job = made.header("location").context("a page")?;
-    soon(async || {
+    until_some("the outcomes of three runs", async || {
         let page = browser.page(job).await?;
         Ok(page.contains("3 of 3 runs have an outcome.").then_some(()))
     })
@@ -187,7 +187,7 @@ async fn a_replay_is_planned_previewed_and_then_applied() -> Result<()> {
     let planned = browser.post("/console/main/replays", &fields).await?;
     assert_eq!(planned.status, 303, "{}", planned.text());
     let plan = planned.header("location").context("a page")?.to_owned();
-    soon(async || {
+    until_some("the preview", async || {
         let page = browser.page(&plan).await?;
         Ok(page.contains("Replay these runs").then_some(()))
     })
@@ -195,7 +195,7 @@ async fn a_replay_is_planned_previewed_and_then_applied() -> Result<()> {
     let apply = [fields[0], ("key", "r-2"), ("decision", "apply"), fields[4]];
     let applied = browser.post(&format!("{plan}/change"), &apply).await?;
     assert_eq!(applied.status, 303, "{}", applied.text());
-    soon(async || {
+    until_some("two replayed runs", async || {
         let page = browser.page(&plan).await?;
         Ok(page.contains("2 are replayed").then_some(()))
     })

@@ -6,10 +6,11 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
 use semel_model::Right;
+use semel_testkit::until_some;
 
 use super::Browser;
 use super::stage::{HOSTILE, Stage};
-use crate::world::{World, soon};
+use crate::world::World;
 
 #[tokio::test]
 async fn an_empty_installation_says_what_would_be_there() -> Result<()> {
@@ -51,7 +52,7 @@ async fn the_overview_says_whether_it_is_well_and_draws_the_last_day() -> Result
     let stage = Stage::start().await?;
     let browser = Browser::signed_in(&stage.world).await?;
     // Servers tell what they counted every few seconds.
-    let page = soon(async || {
+    let page = until_some("two repeats to be counted", async || {
         let page = browser.page("/console/main/").await?;
         Ok(page.contains("<b>2</b> repeats answered").then_some(page))
     })
@@ -88,7 +89,7 @@ async fn the_overview_says_whether_it_is_well_and_draws_the_last_day() -> Result
 async fn the_figures_are_of_the_time_and_the_flow_that_are_asked_for() -> Result<()> {
     let stage = Stage::start().await?;
     let browser = Browser::signed_in(&stage.world).await?;
-    soon(async || {
+    until_some("four runs to be counted", async || {
         let page = browser.page("/console/main/").await?;
         Ok(page.contains("<b>4</b> started").then_some(()))
     })

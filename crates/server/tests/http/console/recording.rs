@@ -3,11 +3,12 @@
 
 use anyhow::{Context, Result, ensure};
 use semel_api::types::{Cancel, RunStatus, StartRun};
-use semel_model::{Right, RunId, Span};
+use semel_model::{Right, RunId};
+use semel_testkit::until_some;
 use serde_json::{Value, json};
 
 use super::{Browser, hidden};
-use crate::world::{PATIENCE_SECS, World, soon};
+use crate::world::{World, patience_span};
 
 const HELD: &str = "trigger: { api: {} }\nsteps:\n  \
     - { id: hold, wait: { callback: true, within: 1h } }\nresult: steps.hold.result\n";
@@ -93,7 +94,7 @@ async fn the_page_of_the_chain_says_whether_it_holds() -> Result<()> {
     let run = start(&world, "a").await?;
     cancel(&world, run, "no longer wanted").await?;
     let browser = Browser::signed_in(&world).await?;
-    soon(async || {
+    until_some("the acts to be sealed", async || {
         let acts = world.client.list_audit(&Default::default()).await?.items;
         let sealed = acts.iter().filter(|act| act.position.is_some()).count();
         Ok((sealed > 3).then_some(()))
@@ -128,7 +129,7 @@ async fn a_refused_delivery_is_listed_with_what_was_wrong() -> Result<()> {
     world.bare.post("/hooks/main/hooked", "{}").await?;
     let browser = Browser::signed_in(&world).await?;
 
-    let page = soon(async || {
+    let page = until_some("the refusal to be listed", async || {
         let page = browser.page("/console/main/refusals").await?;
         Ok(page.contains("key-failed").then_some(page))
     })
@@ -179,7 +180,7 @@ async fn a_wait_is_found_by_its_id_and_completed_once_by_a_form() -> Result<()> 
     let wrong = send("{not json").await?;
     let done = send("{\"paid\": true}").await?;
     let again = send("{\"paid\": true}").await?;
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let end = world.client.await_run(run, patience).await?;
     let shown = browser.page(&path).await?;
 
@@ -206,8 +207,8 @@ async fn the_id_of_an_approval_leads_to_its_page() -> Result<()> {
         input: json!({}),
         ..StartRun::default()
     };
-    world.client.start_run(&flow, &start, None).await?;
-    let approval = soon(async || Ok(world.client.list_approvals(None).await?.items.pop())).await?;
+    let run = world.client.start_run(&flow, &start, None).await?.body.run;
+    let approval = world.until_asked(run).await?;
     let browser = Browser::signed_in(&world).await?;
     let id = approval.approval;
 

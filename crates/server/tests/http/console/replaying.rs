@@ -2,12 +2,12 @@
 
 use anyhow::{Context, Result, ensure};
 use semel_api::types::{RunStatus, StartRun};
-use semel_model::{Right, RunId, Span};
+use semel_model::{Right, RunId};
 use serde_json::json;
 
 use super::{Browser, hidden};
 use crate::run_lists::BATCH;
-use crate::world::{PATIENCE_SECS, World};
+use crate::world::{World, patience_span};
 
 async fn start(world: &World, flow: &str, key: &str, input: serde_json::Value) -> Result<RunId> {
     let start = StartRun {
@@ -15,7 +15,7 @@ async fn start(world: &World, flow: &str, key: &str, input: serde_json::Value) -
         input,
         ..StartRun::default()
     };
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let run = world
         .client
         .start_run(&flow.parse()?, &start, patience)
@@ -90,7 +90,7 @@ async fn a_run_is_replayed_as_its_preview_showed() -> Result<()> {
     let again = browser.post(&format!("{path}/replay"), &fields).await?;
     let to = replayed.header("location").context("a run")?;
     let next: RunId = to.rsplit('/').next().context("an id")?.parse()?;
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let end = world.client.await_run(next, patience).await?;
 
     ensure!(page.contains("Replay from step"), "{page}");

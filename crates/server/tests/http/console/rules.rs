@@ -2,7 +2,7 @@
 //! test fails.
 
 mod contents;
-mod reading;
+pub(super) mod reading;
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use semel_model::Right;
 use semel_server::openapi_document;
+use semel_testkit::until;
 use serde_json::Value;
 
 use super::Browser;
 use super::stage::Stage;
-use crate::world::soon;
 use reading::{attribute, between, page_routes, read_all, route_of, unescaped};
 
 /// Pages whose JSON is a list that they only show the beginning of.
@@ -95,18 +95,30 @@ async fn state(stage: &Stage) -> Result<String> {
     Ok(format!("{state}audit {acts}"))
 }
 
+/// Waits until what was set in motion a moment ago has come to its end, and ends the services: from now on only
+/// requests change anything.
+async fn rest(stage: &Stage) -> Result<()> {
+    let client = stage.world.database.connect().await?;
+    let moving =
+        "SELECT (SELECT count(*) FROM queue WHERE holder IS NOT NULL OR due_at <= moment())
+                       + (SELECT count(*) FROM rehearsals WHERE state IN ('queued', 'running'))
+                       + (SELECT count(*) FROM replay_plans WHERE state = 'previewing')
+                       + (SELECT count(*) FROM run_jobs WHERE state = 'running')";
+    let look = async || Ok(client.query_one(moving, &[]).await?.get::<_, i64>(0));
+    until("nothing to move", look, |moving| *moving == 0).await?;
+    stage.world.engine.suspend();
+    Ok(())
+}
+
 #[tokio::test]
 async fn looking_at_every_page_changes_nothing() -> Result<()> {
     let stage = Stage::start().await?;
     let browser = Browser::signed_in(&stage.world).await?;
     let pages = stage.all_pages().await?;
-    // What the pages show was set in motion a moment ago.
-    let before = soon(async || {
-        let one = state(&stage).await?;
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        Ok((state(&stage).await? == one).then_some(one))
-    })
-    .await?;
+    rest(&stage).await?;
+    // A statement that a service had sent may still end.
+    let look = async || Ok((state(&stage).await?, state(&stage).await?));
+    let (before, _) = until("the last change", look, |(one, next)| one == next).await?;
 
     for path in &pages {
         browser.page(path).await?;

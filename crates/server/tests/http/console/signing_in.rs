@@ -8,11 +8,12 @@ use semel_api::types::{RevokeToken, UploadResource};
 use semel_api::{Client, Code};
 use semel_model::{ResourceRef, Right};
 use semel_store::clock;
+use semel_testkit::until_some;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{Browser, encode, hidden};
-use crate::world::{World, add_token_with, soon};
+use crate::world::{World, add_token_with};
 
 #[tokio::test]
 async fn a_code_signs_in_once_and_a_get_uses_nothing_up() -> Result<()> {
@@ -107,7 +108,7 @@ async fn a_sign_in_ends_unused_or_after_a_week_or_when_it_is_left() -> Result<()
         "UPDATE sign_ins SET seen_at = moment(), expires_at = moment()",
     ] {
         client.batch_execute(change).await?;
-        soon(async || {
+        until_some("the sign-in to end", async || {
             let status = idle.get("/console/main/").await?.status;
             Ok((status == 303).then_some(()))
         })

@@ -5,12 +5,12 @@ mod more;
 
 use anyhow::{Context, Result, ensure};
 use semel_api::types::{Approval, Effect, RunStatus, StartRun};
-use semel_model::{RunId, Span};
+use semel_model::RunId;
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
-use crate::world::{PATIENCE_SECS, World, soon};
+use crate::world::{World, patience_span};
 
 /// What would act, break out of an attribute, or turn text round, if a page did more than show it.
 pub(super) const HOSTILE: &str = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'><b>&amp;\u{202e}\u{7}{{7*7}}";
@@ -62,8 +62,7 @@ impl Stage {
             .pop()
             .context("a doubt")?;
         let waiting = begin(&world, "asking", "a-1", HOSTILE).await?;
-        let approval = soon(async || Ok(world.client.list_approvals(None).await?.items.pop()));
-        let approval = approval.await?;
+        let approval = world.until_asked(waiting).await?;
         Ok(Self {
             world,
             bank,
@@ -134,7 +133,7 @@ impl Stage {
 
 /// Starts a run, and waits until it ends or stops.
 async fn start(world: &World, flow: &str, key: &str, order: &str) -> Result<RunId> {
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let ask = ask(key, order);
     let started = world
         .client

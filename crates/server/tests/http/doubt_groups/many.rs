@@ -4,13 +4,13 @@ use anyhow::{Context as _, Result, ensure};
 use semel_api::types::{
     Promote, PushFlow, PutConnection, RunStatus, SettleGroup, StartRun, Verdict,
 };
-use semel_model::{FlowName, Span};
+use semel_model::FlowName;
 use semel_testkit::Peer;
 use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
 use super::all_of;
-use crate::world::{PATIENCE_SECS, World};
+use crate::world::{World, patience_span};
 
 /// Those of another connection take no place among the few hundred that are settled together.
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn doubts_over_one_connection_or_with_one_note_are_found_behind_600_others
             key: Some(name.to_owned()),
             ..StartRun::default()
         };
-        let patience = Some(Span::from_secs(PATIENCE_SECS));
+        let patience = Some(patience_span());
         let started = world.client.start_run(&charging, &start, patience).await?;
         ensure!(started.body.state == RunStatus::InDoubt, "{started:?}");
         if name == "old" {

@@ -1,18 +1,17 @@
 //! Claims that wait: one token has so many, and another one's wait all the same.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use semel_api::types::ClaimedTasks;
 use semel_api::{ClientError, Code};
 use semel_model::Span;
+use semel_testkit::{patience, until_some};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::worker;
 use super::workers::{claim, open};
-use crate::world::{PATIENCE_SECS, World, refused, soon};
+use crate::world::{World, patience_span, refused};
 
 /// What the documentation says.
 const MOST: usize = 64;
@@ -24,7 +23,7 @@ type Claimed = Result<ClaimedTasks, ClientError>;
 
 /// What the next claim gets that is answered.
 async fn next(waiting: &mut FuturesUnordered<JoinHandle<Claimed>>) -> Result<Claimed> {
-    let answered = timeout(Duration::from_secs(10), waiting.next()).await?;
+    let answered = timeout(patience(), waiting.next()).await?;
     Ok(answered.context("a claim that waits")??)
 }
 
@@ -32,7 +31,7 @@ async fn next(waiting: &mut FuturesUnordered<JoinHandle<Claimed>>) -> Result<Cla
 async fn one_token_has_a_bounded_number_of_claims_that_wait() -> Result<()> {
     let world = World::start().await?;
     let (greedy, other) = (worker(&world, "a").await?, worker(&world, "b").await?);
-    let (long, short) = (Span::from_secs(PATIENCE_SECS), Span::from_millis(20));
+    let (long, short) = (patience_span(), Span::from_millis(20));
     let mut waiting: FuturesUnordered<_> = (0..MOST + BEYOND)
         .map(|number| {
             let greedy = greedy.clone();
@@ -53,7 +52,7 @@ async fn one_token_has_a_bounded_number_of_claims_that_wait() -> Result<()> {
     open(&world, "images", "key").await?;
     let served = next(&mut waiting).await??;
     open(&world, "mails", "key").await?;
-    let free = soon(async || {
+    let free = until_some("a place for a claim that waits", async || {
         let mails = greedy.claim_tasks(&claim("mails", short), "mails").await;
         Ok(mails.ok().filter(|it| !it.tasks.is_empty()))
     })

@@ -10,7 +10,7 @@ use semel_model::{RunId, Span};
 use serde_json::{Value, json};
 
 use super::{refusal, worker};
-use crate::world::{PATIENCE_SECS, World, refused, soon};
+use crate::world::{World, patience_span, refused};
 
 /// A run that waits for a task of this queue.
 pub(super) async fn open(world: &World, queue: &str, guard: &str) -> Result<RunId> {
@@ -42,7 +42,7 @@ pub(super) fn claim(queue: &str, wait: Span) -> ClaimTasks {
 async fn take(client: &Client, key: &str) -> Result<ClaimedTask> {
     let asked = ClaimTasks {
         lease: Some(Span::from_secs(1)),
-        ..claim("images", Span::from_secs(PATIENCE_SECS))
+        ..claim("images", patience_span())
     };
     let mut claimed = client.claim_tasks(&asked, key).await?;
     claimed.tasks.pop().context("a task")
@@ -74,7 +74,7 @@ async fn a_worker_renews_and_answers_only_what_its_own_token_claimed() -> Result
     let world = World::start().await?;
     let (owner, other) = (worker(&world, "a").await?, worker(&world, "b").await?);
     let run = open(&world, "images", "review").await?;
-    let asked = claim("images", Span::from_secs(PATIENCE_SECS));
+    let asked = claim("images", patience_span());
     let mut claimed = owner.claim_tasks(&asked, "c").await?;
     let ClaimedTask { task, token, .. } = claimed.tasks.pop().context("a task")?;
     let renew = RenewTask { token, lease: None };
@@ -101,10 +101,7 @@ async fn a_worker_renews_and_answers_only_what_its_own_token_claimed() -> Result
             .await,
     )?);
     let own = refusal(owner.complete_task(task, &done(token, json!(0))).await)?;
-    let end = world
-        .client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    let end = world.client.await_run(run, patience_span()).await?;
 
     for (code, detail) in words {
         assert_eq!(code, "task-not-held", "{detail}");
@@ -131,7 +128,7 @@ async fn only_the_worker_that_was_lost_turns_its_doubt_into_done() -> Result<()>
     let (owner, other) = (worker(&world, "a").await?, worker(&world, "b").await?);
     let run = open(&world, "images", "review").await?;
     let ClaimedTask { task, token, .. } = take(&owner, "c").await?;
-    let patience = Span::from_secs(PATIENCE_SECS);
+    let patience = patience_span();
     let lost = world.client.await_run(run, patience).await?;
 
     for guessed in 0..=3 {
@@ -143,11 +140,8 @@ async fn only_the_worker_that_was_lost_turns_its_doubt_into_done() -> Result<()>
     let forged = late_responses(&world).await?;
     let stands = world.client.get_run(run).await?.run.state;
     let late = owner.complete_task(task, &done(token, json!("true"))).await;
-    let end = soon(async || {
-        let found = world.client.get_run(run).await?.run;
-        Ok((found.state == RunStatus::Succeeded).then_some(found))
-    })
-    .await?;
+    world.until_state(run, RunStatus::Succeeded).await?;
+    let end = world.client.get_run(run).await?.run;
 
     assert_eq!(
         (lost.state, stands),
@@ -165,7 +159,7 @@ async fn a_task_that_was_claimed_twice_has_each_claim_s_own_worker() -> Result<(
     let (first, second) = (worker(&world, "a").await?, worker(&world, "b").await?);
     let run = open(&world, "images", "key").await?;
     let lost = take(&first, "c").await?;
-    let asked = claim("images", Span::from_secs(PATIENCE_SECS));
+    let asked = claim("images", patience_span());
     let mut claimed = second.claim_tasks(&asked, "d").await?;
     let next = claimed.tasks.pop().context("the task again")?;
     let task = lost.task;
@@ -194,10 +188,7 @@ async fn a_task_that_was_claimed_twice_has_each_claim_s_own_worker() -> Result<(
     let same = first
         .complete_task(task, &done(lost.token, json!("secret")))
         .await?;
-    let end = world
-        .client
-        .await_run(run, Span::from_secs(PATIENCE_SECS))
-        .await?;
+    let end = world.client.await_run(run, patience_span()).await?;
 
     assert_eq!((next.task, next.token), (task, lost.token + 1));
     assert_eq!(refused(stolen)?, Code::TaskNotHeld);
@@ -220,7 +211,7 @@ async fn a_repeated_claim_returns_only_what_its_own_token_claimed_of_that_queue(
     let (owner, other) = (worker(&world, "a").await?, worker(&world, "b").await?);
     open(&world, "images", "key").await?;
     open(&world, "mails", "key").await?;
-    let (soon, now) = (Span::from_secs(PATIENCE_SECS), Span::from_secs(0));
+    let (soon, now) = (patience_span(), Span::from_secs(0));
 
     let first = owner.claim_tasks(&claim("images", soon), "claim-1").await?;
     let stolen = other.claim_tasks(&claim("images", now), "claim-1").await?;

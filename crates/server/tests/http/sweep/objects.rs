@@ -8,10 +8,11 @@ use semel_api::types::{
 };
 use semel_model::{FlowName, HolderId, Label, ResourceRef, Role, SecretText, Span, TokenId};
 use semel_store::people::{self, NamedPerson, PersonSignIn};
+use semel_testkit::until_some;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::world::{PATIENCE_SECS, World, soon};
+use crate::world::{World, patience_span};
 
 /// What objects with a name are called.
 const NAME: &str = "swept";
@@ -128,7 +129,7 @@ impl Objects {
             .and_then(|it| it.duplicate)
             .context("a held delivery")?;
         self.add("{duplicate}", held);
-        let task = soon(async || {
+        let task = until_some("a task", async || {
             let tasks = client.list_tasks(&TaskFilter::default()).await?;
             Ok(tasks.items.into_iter().next())
         });
@@ -138,11 +139,10 @@ impl Objects {
         let waiting = start(world, "waiting", WAITING).await?;
         self.add("{wait}", world.until_waiting(waiting).await?.id);
         let asking = start(world, "asking", ASKING).await?;
-        let asked = soon(async || Ok(client.list_approvals(Some(asking)).await?.items.pop()));
-        self.add("{approval}", asked.await?.approval);
+        self.add("{approval}", world.until_asked(asking).await?.approval);
         start(world, "emitting", EMITTING).await?;
         let name: Label = NAME.parse()?;
-        let delivery = soon(async || {
+        let delivery = until_some("a delivery", async || {
             let listed = client.list_deliveries(&name, &Default::default()).await?;
             Ok(listed.items.into_iter().next())
         });
@@ -173,7 +173,7 @@ impl Objects {
         job.digest = Some(client.plan_run_job(&job).await?.digest);
         self.add("{job}", client.make_run_job(&job, "job").await?.body.job);
         let failing = start(world, "failing", FAILING).await?;
-        let patience = Span::from_secs(PATIENCE_SECS);
+        let patience = patience_span();
         client.await_run(failing, patience).await?;
         let plan = PlanReplay {
             flow: "failing".parse()?,

@@ -7,16 +7,13 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use semel_testkit::patience;
+use semel_testkit::waiting::until_blocking;
 use serde_json::{Value, json};
-
-/// How often something is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A page in a browser. It blocks: a test uses it on a thread of its own.
 pub(in crate::console) struct Chromium {
@@ -189,16 +186,13 @@ impl Chromium {
 
     /// Waits until an expression is true. While a page is left, nothing is.
     pub(in crate::console) fn until(&mut self, expression: &str) -> Result<()> {
-        let deadline = Instant::now() + patience();
         let whole = format!("document.readyState === 'complete' && Boolean({expression})");
-        while Instant::now() < deadline {
-            if self.eval(&whole).is_ok_and(|value| value == json!(true)) {
-                return Ok(());
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
+        let look = || Ok(self.eval(&whole).is_ok_and(|value| value == json!(true)));
+        let Err(error) = until_blocking(expression, look, |is_true| *is_true) else {
+            return Ok(());
+        };
         let page = self.eval("location.href + ' ' + document.body.innerText")?;
-        bail!("{expression} does not come true at {page}")
+        Err(error.context(format!("at {page}")))
     }
 
     /// Writes a picture of the whole page.
@@ -260,11 +254,8 @@ fn listen(pipe: File) -> Receiver<Value> {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        let _ = self.send(&json!({"id": u32::MAX, "method": "Browser.close"}));
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
-            std::thread::sleep(LOOK_EVERY);
-        }
+        // Its profile is thrown away, so there is nothing that it would have to leave in order. Its own processes end
+        // when they lose it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

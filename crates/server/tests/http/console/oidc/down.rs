@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use semel_store::clock;
+use semel_testkit::until_some;
 
 use super::liar::{Liar, edit};
-use crate::world::soon;
 
 #[tokio::test]
 async fn pages_stay_until_the_fifteen_minutes_are_over() -> Result<()> {
@@ -24,7 +24,7 @@ async fn pages_stay_until_the_fifteen_minutes_are_over() -> Result<()> {
         script.configuration = Some("down".to_owned())
     });
     pass(11).await?;
-    let renewed = soon(async || {
+    let renewed = until_some("the sign-in to be renewed", async || {
         let shown = browser.go(&page).await?;
         let tried = browser.trail.iter().any(|url| url.contains("quiet=yes"));
         Ok(tried.then_some(shown))
@@ -40,7 +40,7 @@ async fn pages_stay_until_the_fifteen_minutes_are_over() -> Result<()> {
     );
 
     pass(5).await?;
-    soon(async || {
+    until_some("the sign-in to end", async || {
         let shown = browser.go(&page).await?;
         Ok(shown.text.contains("<h1>Sign in</h1>").then_some(()))
     })

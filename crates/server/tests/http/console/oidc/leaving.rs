@@ -6,11 +6,11 @@ use anyhow::{Context, Result, ensure};
 use semel_api::types::{ChangePerson, UnmapGroup};
 use semel_model::Role;
 use semel_store::clock;
+use semel_testkit::until_some;
 use serde_json::json;
 
 use super::Scene;
 use super::traveller::{Shown, Traveller};
-use crate::world::soon;
 
 pub(super) const HOME: &str = "/console/main/";
 
@@ -28,7 +28,7 @@ impl<P> Scene<P> {
         there: impl Fn(&Traveller) -> bool,
     ) -> Result<Shown> {
         let url = format!("{}{HOME}", self.base());
-        soon(async || {
+        until_some("the page to be another one", async || {
             let shown = browser.go(&url).await?;
             Ok(there(browser).then_some(shown))
         })

@@ -1,7 +1,6 @@
 //! A provider that says what a test tells it to. It is a fake, because no real one lies.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
@@ -31,7 +30,8 @@ pub(super) struct Script {
     pub(super) configuration: Option<String>,
     pub(super) keys: Option<Value>,
     pub(super) token: String,
-    pub(super) delay: Duration,
+    /// Whether it never says what it is.
+    pub(super) is_silent: bool,
     pub(super) keys_read: usize,
 }
 
@@ -189,10 +189,12 @@ pub(super) fn parameter(url: &Url, name: &str) -> Result<String> {
 }
 
 async fn configuration(State(script): State<Shared>) -> String {
-    let (issuer, said, delay) = edit(&script, |it| {
-        (it.issuer.clone(), it.configuration.clone(), it.delay)
+    let (issuer, said, is_silent) = edit(&script, |it| {
+        (it.issuer.clone(), it.configuration.clone(), it.is_silent)
     });
-    tokio::time::sleep(delay).await;
+    if is_silent {
+        std::future::pending::<()>().await;
+    }
     let usual = json!({
         "issuer": issuer, "authorization_endpoint": format!("{issuer}/auth"),
         "token_endpoint": format!("{issuer}/token"), "jwks_uri": format!("{issuer}/keys"),

@@ -1,7 +1,5 @@
 //! A provider that lies: nobody gets in, and nothing that is secret is logged.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use aws_lc_rs::signature::KeyPair as _;
 use base64::Engine as _;
@@ -10,8 +8,8 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
 use super::liar::{Liar, edit, parameter};
-use super::log::Log;
 use super::traveller::{Shown, Traveller};
+use crate::log::Log;
 
 /// Without this, every refusal below could have another cause.
 #[tokio::test]
@@ -210,22 +208,27 @@ async fn a_provider_that_fails_is_named_and_costs_little() -> Result<()> {
         "issuer": "ISSUER", "authorization_endpoint": "http://evil.example/auth",
         "token_endpoint": "ISSUER/token", "jwks_uri": "ISSUER/keys",
     });
-    for (what, said, delay, named) in [
-        ("huge", Some("x".repeat(2 << 20)), 0, "more than"),
-        ("slow", None, 20, "no answer within 5 s"),
-        ("no document", Some("<html>".to_owned()), 0, "not JSON"),
+    for (what, said, is_silent, named) in [
+        ("huge", Some("x".repeat(2 << 20)), false, "more than"),
+        ("slow", None, true, "no answer within 5 s"),
+        ("no document", Some("<html>".to_owned()), false, "not JSON"),
         (
             "of another",
             Some(https.to_string().replace("ISSUER", "http://127.0.0.1:1")),
-            0,
+            false,
             "calls itself",
         ),
-        ("in the clear", Some(https.to_string()), 0, "without https"),
+        (
+            "in the clear",
+            Some(https.to_string()),
+            false,
+            "without https",
+        ),
     ] {
         let liar = Liar::start().await?;
         edit(&liar.script, |script| {
             script.configuration = said.map(|said| said.replace("ISSUER", &script.issuer));
-            script.delay = Duration::from_secs(delay);
+            script.is_silent = is_silent;
         });
 
         let page = liar.world.bare.get("/console/sign-in/oidc").await?;

@@ -5,12 +5,12 @@ use anyhow::{Context, Result, ensure};
 use hyper::Method;
 use semel_api::Client;
 use semel_api::types::{PutConnection, RunStatus, StartRun};
-use semel_model::{EffectId, RunId, Span, WaitId};
-use semel_testkit::Peer;
+use semel_model::{EffectId, RunId, WaitId};
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{Peer, until_some};
 use serde_json::{Value, json};
 
-use crate::world::{PATIENCE_SECS, World, add_token_of, soon};
+use crate::world::{World, add_token_of, patience_span};
 
 const ORDER_PAID: &str = r#"about: A paid order becomes one charge, one parcel and one message to the warehouse.
 trigger:
@@ -119,11 +119,12 @@ impl Showcase {
         for number in 1_044..1_046 {
             deliver(&world, &order(number, 700 + number, false)).await?;
         }
-        let doubt = soon(async || Ok(world.client.list_doubts().await?.items.pop())).await?;
+        let look = async || Ok(world.client.list_doubts().await?.items.pop());
+        let doubt = until_some("a doubt", look).await?;
         let asked = json!({ "order": "order-1017", "amount": 18_900, "reason": "arrived broken" });
         begin(&world, "refund", "refund-1017", asked).await?;
-        let approval = soon(async || Ok(world.client.list_approvals(None).await?.items.pop()));
-        let approval = approval.await?.approval;
+        let look = async || Ok(world.client.list_approvals(None).await?.items.pop());
+        let approval = until_some("an approval", look).await?.approval;
         let token = add_token_of(world.engine.cell(), "main", "ada", &[]).await?;
         let operator = Client::new(world.client.base(), &token)?;
         Ok(Self {
@@ -178,7 +179,7 @@ async fn deliver(world: &World, order: &Value) -> Result<RunId> {
         .send(Method::POST, path, &headers, body.into())
         .await?;
     let key = order["id"].as_str().context("a key")?;
-    soon(async || {
+    until_some("the run of the order to end", async || {
         let filter = semel_api::types::RunFilter {
             key: Some(key.to_owned()),
             ..Default::default()
@@ -193,7 +194,7 @@ async fn deliver(world: &World, order: &Value) -> Result<RunId> {
 }
 
 async fn start(world: &World, flow: &str, key: &str, input: Value) -> Result<()> {
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let ask = ask(key, input);
     world
         .client

@@ -5,14 +5,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use semel_api::types::StartRun;
-use semel_model::Span;
 use serde_json::{Value, json};
 
 use super::reading::{attribute, between, page_routes, read_all};
 use crate::console::Browser;
 use crate::console::hidden;
 use crate::console::stage::{HOSTILE, Stage};
-use crate::world::{PATIENCE_SECS, World};
+use crate::world::{World, patience_span};
 
 /// Tables of records, which name what they are about as it was recorded.
 const RECORDS: [&str; 2] = ["/console/main/audit", "/console/main/audit/chain"];
@@ -70,7 +69,7 @@ async fn values_are_shown_as_the_api_gives_them_and_long_ones_lead_to_all_of_the
         input: input.clone(),
         ..StartRun::default()
     };
-    let patience = Some(Span::from_secs(PATIENCE_SECS));
+    let patience = Some(patience_span());
     let started = stage
         .world
         .client

@@ -22,7 +22,7 @@ fn varies(part: &str) -> bool {
 }
 
 /// The route that leads to a page: of those that fit, the one that leaves the least open.
-pub(super) fn route_of<'a>(routes: &'a [String], page: &str) -> Option<&'a String> {
+pub(in crate::console) fn route_of<'a>(routes: &'a [String], page: &str) -> Option<&'a String> {
     let path = page.split('?').next().unwrap_or_default();
     let parts: Vec<&str> = path.split('/').collect();
     let fits = |route: &&String| {
@@ -35,7 +35,7 @@ pub(super) fn route_of<'a>(routes: &'a [String], page: &str) -> Option<&'a Strin
 }
 
 /// Every route of the console that shows a page.
-pub(super) fn page_routes() -> Vec<String> {
+pub(in crate::console) fn page_routes() -> Vec<String> {
     let routes = list_routes().into_iter();
     let shown = routes.filter(|it| it.method == Method::GET && it.access == Access::Console);
     let paths = shown.map(|it| it.path);

@@ -3,15 +3,16 @@
 
 use anyhow::{Context, Result};
 use semel_api::types::{
-    AskRehearsal, AskRunJob, PlanReplay, PutConnection, PutSubscription, RunJobVerb, SetAlerts,
-    SetSecret, StartRun, TaskFilter,
+    AskRehearsal, AskRunJob, PlanReplay, PushFlow, PutConnection, PutSubscription, RunJobVerb,
+    SetAlerts, SetSecret, StartRun, TaskFilter,
 };
-use semel_model::{Label, RunId, SecretText, Span};
+use semel_model::{Label, RunId, SecretText};
+use semel_testkit::until_some;
 use serde_json::json;
 
 use super::{HOSTILE, Stage, begin};
 use crate::run_lists::BATCH;
-use crate::world::{PATIENCE_SECS, World, soon};
+use crate::world::{World, patience_span};
 
 /// A flow with something of everything that a graph has, in its first release and in its second.
 fn routed(guard: &str, condition: &str) -> String {
@@ -26,6 +27,11 @@ fn routed(guard: &str, condition: &str) -> String {
          examples:\n  - {{ name: one, input: {{ id: a, kind: {condition}, lines: [] }} }}\n",
         about = json!(HOSTILE),
     )
+}
+
+/// The whole text of its second release, whose rehearsal fails.
+fn second_routed() -> String {
+    format!("flow: routed\n{}", routed("natural", HOSTILE))
 }
 
 const SCHEDULED: &str = "trigger: { schedule: { cron: '30 8 * * MON-FRI', zone: Europe/Berlin } }\n\
@@ -44,21 +50,23 @@ const FAILING: &str = "trigger: { api: {} }\nsteps:\n  \
     - { id: one, fail: { code: no, message: '${{ input.order }}' } }\n";
 
 impl Stage {
-    /// Makes what surrounds runs. Returns the pages that show it.
+    /// Makes what surrounds runs, with a rehearsal, which takes seconds. Returns the pages that show it.
     pub(crate) async fn furnish(&self) -> Result<Vec<String>> {
+        let pages = self.furnish_unrehearsed().await?;
+        rehearse(&self.world, &second_routed()).await?;
+        Ok(pages)
+    }
+
+    /// The same without the rehearsal.
+    pub(crate) async fn furnish_unrehearsed(&self) -> Result<Vec<String>> {
         let world = &self.world;
         self.connect().await?;
         world.publish("routed", &routed("review", "b")).await?;
-        let second = routed("natural", HOSTILE);
         let client = &world.client;
         let flow = "routed".parse()?;
-        let source = format!("flow: routed\n{second}");
-        let push = semel_api::types::PushFlow {
-            source: source.clone(),
-        };
-        client.push_flow(&flow, &push).await?;
+        let source = second_routed();
+        client.push_flow(&flow, &PushFlow { source }).await?;
         client.publish_flow(&flow, "second").await?;
-        rehearse(world, &source).await?;
         world.publish("nightly", SCHEDULED).await?;
         for (flow, text) in [
             ("working", WORKING),
@@ -147,13 +155,13 @@ impl Stage {
 
     async fn wait_for_work(&self) -> Result<()> {
         let client = &self.world.client;
-        soon(async || {
+        until_some("a task", async || {
             let tasks = client.list_tasks(&TaskFilter::default()).await?;
             Ok(tasks.items.into_iter().next())
         })
         .await?;
         let name: Label = "hooked".parse()?;
-        soon(async || {
+        until_some("a delivery", async || {
             let listed = client.list_deliveries(&name, &Default::default()).await?;
             Ok(listed.items.into_iter().next())
         })
@@ -171,7 +179,7 @@ impl Stage {
             input: json!({ "lines": [line("x"), line(HOSTILE)] }),
             ..StartRun::default()
         };
-        let patience = Some(Span::from_secs(PATIENCE_SECS));
+        let patience = Some(patience_span());
         let started = world.client.start_run(&flow, &start, patience).await?;
         Ok(started.body.run)
     }
@@ -191,7 +199,7 @@ impl Stage {
         job.digest = Some(client.plan_run_job(&job).await?.digest);
         let job = client.make_run_job(&job, "job").await?.body.job;
         let failed = begin(&self.world, "failing", "f-2", HOSTILE).await?;
-        let patience = Span::from_secs(PATIENCE_SECS);
+        let patience = patience_span();
         client.await_run(failed, patience).await?;
         let plan = PlanReplay {
             flow: "failing".parse()?,
@@ -221,7 +229,7 @@ async fn rehearse(world: &World, source: &str) -> Result<()> {
         seed: 0,
     };
     world.client.ask_rehearsal(id, &ask).await?;
-    let ended = soon(async || {
+    let ended = until_some("the rehearsal to end", async || {
         let rehearsal = world.client.get_rehearsal(id).await?;
         Ok(rehearsal.is_over().then_some(rehearsal))
     });

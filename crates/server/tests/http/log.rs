@@ -1,4 +1,4 @@
-//! What the server logs, for tests that look for what must not be in it.
+//! What the server logs, for tests that look for what must be in it, or must not.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
@@ -9,11 +9,11 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 /// Everything that an operator would see of what this thread logs, as text.
 #[derive(Clone, Default)]
-pub(super) struct Log(Arc<Mutex<String>>);
+pub(crate) struct Log(Arc<Mutex<String>>);
 
 impl Log {
     /// What was logged.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.0.lock().map(|text| text.clone()).unwrap_or_default()
     }
 }
