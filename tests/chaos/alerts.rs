@@ -4,23 +4,22 @@
 //! recognises keys gets one message.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures_util::stream::{self, StreamExt as _};
 use hyper::Method;
 use semel_testkit::{Cluster, Connection, Options, Peer, Smtp};
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
+use crate::campaign::scaled;
 use crate::harness::Harness;
+use crate::queries::{count, until_count, until_none};
 use crate::servers::{Home, Served};
 
-/// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// How many effects are in doubt.
-const DOUBTS: i64 = 1_000;
+/// How many effects are in doubt, unless `SEMEL_ALERT_DOUBTS` says otherwise: with every change, and in a
+/// campaign.
+const DOUBTS: usize = 100;
+const DOUBTS_FULL: usize = 1_000;
 
 const FLOW: &str = "flow: lost
 trigger: { webhook: { auth: none, key: input.id } }
@@ -36,6 +35,7 @@ enum Place {
 }
 
 struct Stage {
+    doubts: usize,
     _cluster: Cluster,
     home: Home,
     client: Connection,
@@ -49,6 +49,7 @@ impl Stage {
         let cluster = Cluster::start(Options::quick()).await?;
         let home = Home::found(cluster.server()).await?;
         Ok(Self {
+            doubts: scaled("SEMEL_ALERT_DOUBTS", DOUBTS, DOUBTS_FULL)?,
             client: home.connect().await?,
             home,
             peer: Peer::start().await?,
@@ -98,7 +99,7 @@ impl Stage {
     }
 
     async fn doubt(&self, server: &Served) -> Result<()> {
-        let deliveries = stream::iter(0..DOUBTS).map(|id| async move {
+        let deliveries = stream::iter(0..self.doubts).map(|id| async move {
             let body = format!(r#"{{"id":"{id}"}}"#);
             server.client.post("/hooks/default/lost", body).await
         });
@@ -107,37 +108,12 @@ impl Stage {
             let answer = answer?;
             ensure!(answer.status.is_success(), "{answer:?}");
         }
-        self.until("SELECT count(*) FROM runs WHERE state = 'in_doubt'", DOUBTS)
-            .await
-    }
-
-    async fn later(&self, secs: u32) -> Result<()> {
-        let ahead =
-            format!("UPDATE clock SET time_offset = time_offset + interval '{secs} seconds'");
-        Ok(self.client.batch_execute(&ahead).await?)
-    }
-
-    async fn number(&self, sql: &str) -> Result<i64> {
-        Ok(self.client.query_one(sql, &[]).await?.get(0))
-    }
-
-    async fn until(&self, sql: &str, wanted: i64) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let found = self.number(sql).await?;
-            if found == wanted {
-                return Ok(());
-            }
-            ensure!(
-                Instant::now() < deadline,
-                "{found} instead of {wanted}: {sql}"
-            );
-            sleep(Duration::from_millis(50)).await;
-        }
+        let doubts = "SELECT count(*) FROM runs WHERE state = 'in_doubt'";
+        until_count(&self.client, doubts, self.doubts).await
     }
 
     /// The texts that arrived: one for each key.
-    async fn arrived(&self, place: Place) -> Result<BTreeSet<(String, i64)>> {
+    async fn arrived(&self, place: Place) -> Result<BTreeSet<(String, usize)>> {
         let mut found = BTreeSet::new();
         match place {
             Place::Webhook => {
@@ -161,7 +137,7 @@ impl Stage {
     }
 }
 
-fn count_in(text: &str) -> Result<i64> {
+fn count_in(text: &str) -> Result<usize> {
     let mut lines = text.lines();
     let count = lines.find_map(|line| line.strip_prefix("How many: "));
     Ok(count.context("a count")?.trim().parse()?)
@@ -169,37 +145,33 @@ fn count_in(text: &str) -> Result<i64> {
 
 /// Kills a server at the point while it handles the first message of the group, and lets another one
 /// continue until every doubt was reported.
-async fn killed_at(point: &'static str, place: Place) -> Result<(Stage, i64)> {
+async fn killed_at(point: &'static str, place: Place) -> Result<(Stage, usize)> {
     let stage = Stage::set().await?;
     let mut server = stage.harness.serve(&stage.home, "2s").await?;
     stage.introduce(&server, place).await?;
     let watch = stage.harness.arm(point, Some("lost"));
     stage.doubt(&server).await?;
-    stage.later(11).await?;
-    let held = watch.until_held(PATIENCE).await?;
+    stage.home.pass("11 seconds").await?;
+    let held = watch.until_held().await?;
     server.process.sigkill()?;
     drop(held);
-    let first = "SELECT count FROM alert_messages";
-    let first = stage.number(first).await?;
+    let first = count(&stage.client, "SELECT count FROM alert_messages").await?;
     let _other = stage.harness.serve(&stage.home, "2s").await?;
     // The message is free once the dead server's lease on it is over.
-    stage.later(61).await?;
-    stage
-        .until(
-            "SELECT count(*) FROM alert_messages WHERE settled_at IS NULL",
-            0,
-        )
-        .await?;
+    stage.home.pass("61 seconds").await?;
+    let unsettled = "SELECT count(*) FROM alert_messages WHERE settled_at IS NULL";
+    until_none(&stage.client, unsettled).await?;
     // The rest, and what was in doubt, comes with the next message.
-    stage.later(15 * 60 + 1).await?;
+    stage.home.pass("901 seconds").await?;
     let open = "SELECT (SELECT count(*) FROM alert_messages WHERE settled_at IS NULL)
                      + (SELECT coalesce(sum(waiting), 0) FROM alert_groups)::int8
                      + (SELECT count(*) FROM alert_events)";
-    stage.until(open, 0).await?;
-    let total = "SELECT sum(total)::int8 FROM alert_groups";
-    assert_eq!(stage.number(total).await?, DOUBTS, "each is counted once");
+    until_none(&stage.client, open).await?;
+    let total = count(&stage.client, "SELECT sum(total)::int8 FROM alert_groups").await?;
+    assert_eq!(total, stage.doubts, "each is counted once");
     let done = "SELECT sum(count)::int8 FROM alert_messages WHERE state = 'done'";
-    assert_eq!(stage.number(done).await?, DOUBTS, "each is reported");
+    let done = count(&stage.client, done).await?;
+    assert_eq!(done, stage.doubts, "each is reported");
     Ok((stage, first))
 }
 
@@ -209,15 +181,15 @@ async fn a_message_that_was_written_is_sent_once_after_a_kill() -> Result<()> {
         let (stage, first) = killed_at("alert.intended", place).await?;
 
         let arrived = stage.arrived(place).await?;
-        let sum: i64 = arrived.iter().map(|(_, count)| count).sum();
-        assert_eq!(sum, DOUBTS, "{arrived:?}");
+        let sum: usize = arrived.iter().map(|(_, count)| count).sum();
+        assert_eq!(sum, stage.doubts, "{arrived:?}");
         ensure!(
             arrived.iter().any(|(_, count)| *count == first),
             "{arrived:?}"
         );
         ensure!(arrived.len() <= 2, "{arrived:?}");
         let doubts = "SELECT count(*) FROM alert_messages WHERE state <> 'done'";
-        assert_eq!(stage.number(doubts).await?, 0);
+        assert_eq!(count(&stage.client, doubts).await?, 0);
     }
     Ok(())
 }
@@ -227,8 +199,8 @@ async fn a_webhook_knows_a_message_by_its_key_after_a_kill() -> Result<()> {
     let (stage, _) = killed_at("alert.sent", Place::Webhook).await?;
 
     let arrived = stage.arrived(Place::Webhook).await?;
-    let sum: i64 = arrived.iter().map(|(_, count)| count).sum();
-    assert_eq!(sum, DOUBTS, "one key, one count: {arrived:?}");
+    let sum: usize = arrived.iter().map(|(_, count)| count).sum();
+    assert_eq!(sum, stage.doubts, "one key, one count: {arrived:?}");
     ensure!(arrived.len() <= 2, "{arrived:?}");
     Ok(())
 }
@@ -238,10 +210,10 @@ async fn a_mail_is_not_sent_twice_after_a_kill_and_its_count_comes_with_the_next
     let (stage, first) = killed_at("alert.sent", Place::Mail).await?;
 
     let doubts = "SELECT count(*) FROM alert_messages WHERE state = 'in_doubt'";
-    assert_eq!(stage.number(doubts).await?, 1);
+    assert_eq!(count(&stage.client, doubts).await?, 1);
     let arrived = stage.arrived(Place::Mail).await?;
-    let counts: BTreeSet<i64> = arrived.iter().map(|(_, count)| *count).collect();
+    let counts: BTreeSet<usize> = arrived.iter().map(|(_, count)| *count).collect();
     assert_eq!(arrived.len(), 2, "{arrived:?}");
-    assert_eq!(counts, BTreeSet::from([first, DOUBTS]));
+    assert_eq!(counts, BTreeSet::from([first, stage.doubts]));
     Ok(())
 }

@@ -14,7 +14,7 @@ mod page;
 mod snapshot;
 mod strike;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use futures_util::future::try_join_all;
@@ -26,14 +26,8 @@ use self::snapshot::Objections;
 /// The least cells that the table has.
 const CELLS_MIN: usize = 120;
 
-/// How long everything may take to come to rest.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// How often cells are played that the machine may have kept from showing anything.
 const PLAYS_MAX: usize = 3;
-
-/// How long that may take with a bug, which may keep it from coming to rest at all.
-const SHORT_PATIENCE: Duration = Duration::from_secs(8);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_crash_around_a_business_key_leaves_one_effect() -> Result<()> {
@@ -132,21 +126,17 @@ async fn play_lost(cells: &[Cell]) -> Result<Objections> {
 
 /// Plays cells of one fault on a database of their own; gives what is not as it must be.
 async fn play(fault: Fault, cells: &[Cell], mistake: Option<&'static str>) -> Result<Objections> {
-    let rest = match mistake {
-        Some(_) => SHORT_PATIENCE,
-        None => PATIENCE,
-    };
     let mut lane = Lane::start(fault, mistake).await?;
     lane.prepare(cells).await?;
     match fault {
         Fault::Kill | Fault::Pause => {
-            let (second, found) = lane.strike(cells, rest).await?;
-            lane.conclude(&second, cells, rest, found).await
+            let (second, found) = lane.strike(cells).await?;
+            lane.conclude(&second, cells, found).await
         }
         Fault::LostAnswer => {
-            lane.lose_answers(cells, rest).await?;
+            lane.lose_answers(cells).await?;
             let found = Objections::new();
-            lane.conclude(&lane.first, cells, rest, found).await
+            lane.conclude(&lane.first, cells, found).await
         }
     }
 }

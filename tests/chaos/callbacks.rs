@@ -1,30 +1,27 @@
 //! Sleepers and their callbacks: each wait ends once, however often it is called back.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Cluster, Connection, Options, Program};
+use semel_testkit::{Chance, Cluster, Connection, Program};
 use serde_json::Value;
-use tokio::time::sleep;
 
-use crate::chance::Chance;
+use crate::campaign::{scaled, storage};
 use crate::crowd::{self, Post};
-use crate::flood::until_succeeded;
-use crate::queries::count;
+use crate::queries::{SUCCEEDED, count, until_count};
 use crate::servers::{Home, serve};
 
-/// How many runs sleep.
-const WAITS: usize = 10_000;
+/// How many runs sleep, unless `SEMEL_CALLBACK_WAITS` says otherwise: with every change, and in a
+/// campaign.
+const WAITS: usize = 1_000;
+const WAITS_FULL: usize = 10_000;
 
 /// How often each is called back.
 const TIMES: usize = 10;
 
 /// How many senders call back.
 const SENDERS: usize = 64;
-
-/// How long the runs may take to fall asleep.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const FLOW: &str = "flow: sleeper
 trigger:
@@ -41,13 +38,14 @@ result: steps.answer.result
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_called_back_ten_times_resumes_once() -> Result<()> {
-    let cluster = Cluster::start(Options::durable()).await?;
+    let waits = scaled("SEMEL_CALLBACK_WAITS", WAITS, WAITS_FULL)?;
+    let cluster = Cluster::start(storage()).await?;
     let home = Home::found(cluster.server()).await?;
     let server = serve(Program::semel()?, &home.url(), "10s").await?;
     home.publish(&server, "sleeper", FLOW).await?;
     let client = home.connect().await?;
     let begun = Instant::now();
-    let deliveries = (0..WAITS).map(|id| Post {
+    let deliveries = (0..waits).map(|id| Post {
         subject: id,
         path: "/hooks/default/sleeper".to_owned(),
         body: format!(r#"{{"id":"{id}"}}"#),
@@ -55,22 +53,22 @@ async fn a_wait_called_back_ten_times_resumes_once() -> Result<()> {
     for (_, answer) in crowd::send(&server, SENDERS, deliveries.collect()).await? {
         ensure!(answer.status == 202, "{}", answer.text());
     }
-    let addresses = until_asleep(&client).await?;
+    let addresses = until_sleeping(&client, waits).await?;
     println!(
-        "{WAITS} runs sleep after {:.1} s",
+        "{waits} runs sleep after {:.1} s",
         begun.elapsed().as_secs_f64()
     );
 
-    let mut calls: Vec<Post> = (0..WAITS * TIMES)
+    let mut calls: Vec<Post> = (0..waits * TIMES)
         .map(|index| Post {
-            subject: index % WAITS,
-            path: addresses[index % WAITS].clone(),
-            body: format!(r#"{{"call":{}}}"#, index / WAITS),
+            subject: index % waits,
+            path: addresses[index % waits].clone(),
+            body: format!(r#"{{"call":{}}}"#, index / waits),
         })
         .collect();
     Chance::new("callbacks").shuffle(&mut calls);
     let answers = crowd::send(&server, SENDERS, calls).await?;
-    until_succeeded(&client, WAITS).await?;
+    until_count(&client, SUCCEEDED, waits).await?;
 
     let mut firsts: HashMap<usize, usize> = HashMap::new();
     for (id, answer) in &answers {
@@ -79,7 +77,7 @@ async fn a_wait_called_back_ten_times_resumes_once() -> Result<()> {
         *firsts.entry(*id).or_default() += usize::from(first);
     }
     ensure!(
-        firsts.len() == WAITS,
+        firsts.len() == waits,
         "{} waits were answered",
         firsts.len()
     );
@@ -91,12 +89,12 @@ async fn a_wait_called_back_ten_times_resumes_once() -> Result<()> {
         &client,
         "SELECT count(*) FROM journal WHERE events::text LIKE '%\"wait_ended\"%'",
     );
-    ensure!(resumed.await? == WAITS, "every wait ended once");
+    ensure!(resumed.await? == waits, "every wait ended once");
     let once = count(
         &client,
         "SELECT count(*) FROM kv WHERE entry LIKE 'resumed/%' AND value::text = '1'",
     );
-    ensure!(once.await? == WAITS, "every run continued once");
+    ensure!(once.await? == waits, "every run continued once");
     println!(
         "{} callbacks, all after {:.1} s",
         answers.len(),
@@ -106,19 +104,16 @@ async fn a_wait_called_back_ten_times_resumes_once() -> Result<()> {
 }
 
 /// Waits until all runs sleep, and gives the path of each one's callback.
-async fn until_asleep(client: &Connection) -> Result<Vec<String>> {
-    let deadline = Instant::now() + PATIENCE;
-    while count(client, "SELECT count(*) FROM waits WHERE state = 'open'").await? < WAITS {
-        ensure!(Instant::now() < deadline, "not all runs fell asleep");
-        sleep(Duration::from_millis(20)).await;
-    }
+async fn until_sleeping(client: &Connection, waits: usize) -> Result<Vec<String>> {
+    let open = "SELECT count(*) FROM waits WHERE state = 'open'";
+    until_count(client, open, waits).await?;
     let rows = client
         .query(
             "SELECT entry, value::text FROM kv WHERE entry LIKE 'url/%'",
             &[],
         )
         .await?;
-    let mut paths = vec![String::new(); WAITS];
+    let mut paths = vec![String::new(); waits];
     for row in &rows {
         let id: usize = row.get::<_, &str>(0).trim_start_matches("url/").parse()?;
         let url: Value = serde_json::from_str(row.get(1))?;

@@ -6,13 +6,13 @@ mod planted;
 mod search;
 
 use std::io::{Seek as _, Write as _};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
-use semel_testkit::{Cluster, Options, Program, Server};
+use semel_testkit::{Cluster, Options, Program, Server, patience};
 use serde_json::{Value, json};
 
+use crate::queries::{ACTIVE, until_none};
 use crate::servers::{Home, Served, serve};
 use echo::{Echo, WAYS};
 use planted::{Canary, Used, all};
@@ -20,9 +20,6 @@ use search::Gathered;
 
 /// The keys that the server is given.
 const MASTER: &str = "c4n4ryc4n4ry";
-
-/// How long all runs may take to end or to stop.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn planted_secrets_are_found_nowhere() -> Result<()> {
@@ -105,7 +102,7 @@ impl World<'_> {
         file.rewind()?;
         let words = ["secret", "set", canary.name, "--json"];
         let set = self.semel(&words)?.with_input(file);
-        let set = set.run(Duration::from_secs(30)).await?;
+        let set = set.run(patience()).await?;
         ensure!(set.status.success(), "{}", set.stderr);
         self.gathered
             .add("semel secret set", set.stdout + &set.stderr);
@@ -170,20 +167,7 @@ impl World<'_> {
 
     /// Waits until no run is active.
     async fn until_stopped(&self) -> Result<()> {
-        let client = self.home.connect().await?;
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        let active = "SELECT count(*) FROM runs WHERE state = 'active'";
-        loop {
-            let count: i64 = client.query_one(active, &[]).await?.get(0);
-            if count == 0 {
-                return Ok(());
-            }
-            ensure!(
-                tokio::time::Instant::now() < deadline,
-                "{count} runs are still active"
-            );
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        until_none(&self.home.connect().await?, ACTIVE).await
     }
 
     /// Asks for everything that the API and the command line show.
@@ -239,11 +223,7 @@ impl World<'_> {
         );
         for words in lines {
             for json in [&[][..], &["--json"]] {
-                let said = self
-                    .semel(&words)?
-                    .args(json)
-                    .run(Duration::from_secs(30))
-                    .await?;
+                let said = self.semel(&words)?.args(json).run(patience()).await?;
                 let who = format!("semel {} {}", words[0], words[1..].first().unwrap_or(&""));
                 self.gathered.add(who, said.stdout + &said.stderr);
             }
@@ -277,7 +257,7 @@ impl World<'_> {
 async fn dump(server: &Server) -> Result<String> {
     let dump = Program::at(semel_testkit::cluster::binary("pg_dump")?)
         .args(["--inserts", "--dbname", &server.url("semel")])
-        .run(Duration::from_secs(60))
+        .run(patience())
         .await?;
     ensure!(dump.status.success(), "{}", dump.stderr);
     Ok(dump.stdout)

@@ -2,24 +2,16 @@
 //! is killed at every commit on the way; in the end each effect has happened once, and each run has
 //! come to the end that it would have come to.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, Result, ensure};
 use semel_testkit::peer::Behaviour;
-use semel_testkit::{Cluster, Connection, Options, Peer};
-use tokio::time::sleep;
+use semel_testkit::{Cluster, Connection, Options, Peer, until};
 
 use crate::harness::Harness;
+use crate::queries::until_count;
 use crate::servers::Home;
 
-/// The servers' lease: short, so that a dead one is noticed soon.
-const LEASE: &str = "1s";
-
-/// How long a run may take to its point, and to its end.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How often the record is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The servers' lease. The clock is moved past that of a dead one.
+const LEASE: &str = "2s";
 
 /// A flow, the commits at which a server dies, and what must have happened in the end.
 struct Way {
@@ -158,9 +150,9 @@ async fn runs_with_child_runs_and_calls_end_wherever_a_server_crashes() -> Resul
             );
             let sent = body.clone();
             let sending = tokio::spawn(async move { sender.post(&path, sent).await });
-            let held = held.until_held(PATIENCE).await;
+            let held = held.until_held().await;
             let held = held.with_context(|| format!("{} {whose} {point}", way.name))?;
-            server.process.sigkill()?;
+            home.kill(&mut server, LEASE).await?;
             drop(held);
             drop(sending);
             server = harness.serve(&home, LEASE).await?;
@@ -230,21 +222,22 @@ async fn a_resumed_call_ends_once_wherever_a_server_dies() -> Result<()> {
         let (path, body) = ("/hooks/default/again", format!(r#"{{"id":"{id}"}}"#));
         let act = format!("/keyed/again/{id}/act");
         peer.next(&act, Behaviour::RefuseWith(403)).await?;
+        // The last point of a run that fails, so that it comes to none of those armed next.
+        let last = harness.arm("record.after", Some(&id));
         let answer = server.client.post(path, body.clone()).await?;
         ensure!(answer.status.is_success(), "{}", answer.text());
+        last.until_held().await?.let_go().await;
         let failed = format!(
             "SELECT count(*) FROM runs WHERE state = 'failed' AND key = convert_to('{id}', 'UTF8')"
         );
-        until(&client, &failed, 1).await?;
-        // The server passes the points behind that commit before the next one is armed.
-        sleep(Duration::from_millis(300)).await;
+        until_count(&client, &failed, 1).await?;
 
         let held = harness.arm(point, Some(&id));
         let (sender, sent) = (server.client.clone(), body.clone());
         let sending = tokio::spawn(async move { sender.post(path, sent).await });
-        let held = held.until_held(PATIENCE).await;
+        let held = held.until_held().await;
         let held = held.with_context(|| (*point).to_owned())?;
-        server.process.sigkill()?;
+        home.kill(&mut server, LEASE).await?;
         drop(held);
         drop(sending);
         server = harness.serve(&home, LEASE).await?;
@@ -285,16 +278,16 @@ steps:
     ensure!(answer.await?.status == 202, "it is accepted");
     // One more than a run may be taken without progress.
     for _ in 0..7 {
-        let held = begins.until_held(PATIENCE).await?;
-        server.process.sigkill()?;
+        let held = begins.until_held().await?;
+        home.kill(&mut server, LEASE).await?;
         begins = harness.arm("begin.after", Some("1"));
         drop(held);
         server = harness.serve(&home, LEASE).await?;
     }
-    begins.until_held(PATIENCE).await?.let_go().await;
+    begins.until_held().await?.let_go().await;
 
     let run = "SELECT count(*) FROM runs WHERE parent_id IS NULL AND state = 'succeeded'";
-    until(&client, run, 1).await?;
+    until_count(&client, run, 1).await?;
     let done = "SELECT (value #>> '{}')::int8 FROM kv WHERE entry = 'done'";
     let done: i64 = client.query_one(done, &[]).await?.get(0);
     ensure!(done == 8, "{done} of 8 items were done");
@@ -323,43 +316,31 @@ steps:
     let asleep = harness.arm("sleep.before", Some("1"));
     let answer = server.client.post("/hooks/default/nap", r#"{"id":"1"}"#);
     ensure!(answer.await?.status == 202, "it is accepted");
-    let held = asleep.until_held(PATIENCE).await?;
+    let held = asleep.until_held().await?;
     let url = "SELECT value #>> '{}' FROM kv WHERE entry = 'url'";
     let url: String = client.query_one(url, &[]).await?.get(0);
     let path = &url[url.find("/callbacks/").context("an address")?..];
     ensure!(server.client.post(path, "1").await?.status.is_success());
     let branches = "SELECT count(*) FROM runs WHERE parent_id IS NOT NULL AND state = 'succeeded'";
-    until(&client, branches, 2).await.context("branches")?;
+    until_count(&client, branches, 2)
+        .await
+        .context("branches")?;
     held.let_go().await;
 
     let run = "SELECT count(*) FROM runs WHERE parent_id IS NULL AND state = 'succeeded'";
-    until(&client, run, 1).await.context("the run")
-}
-
-async fn until(client: &Connection, count: &str, wanted: i64) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while client.query_one(count, &[]).await?.get::<_, i64>(0) < wanted {
-        ensure!(Instant::now() < deadline, "{wanted} did not come to an end");
-        sleep(LOOK_EVERY).await;
-    }
-    Ok(())
+    until_count(&client, run, 1).await.context("the run")
 }
 
 /// What the record and the destination say in the end.
 async fn judge(client: &Connection, peer: &Peer, way: &Way, id: &str) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    let state = loop {
+    let look = async || -> Result<String> {
         let find =
             "SELECT state::text FROM runs WHERE key = convert_to($1, 'UTF8') AND parent_id IS NULL";
         let rows = client.query(find, &[&id]).await?;
         ensure!(rows.len() == 1, "{} runs of one key", rows.len());
-        let state: String = rows[0].get(0);
-        if state != "active" {
-            break state;
-        }
-        ensure!(Instant::now() < deadline, "the run is still active");
-        sleep(LOOK_EVERY).await;
+        Ok(rows[0].get(0))
     };
+    let state = until("the run to end", look, |state| state != "active").await?;
     ensure!(state == way.state, "the run is {state}");
     for (path, wanted) in way.acts {
         let effects = peer

@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
 use anyhow::Result;
-use semel_testkit::{Cluster, Connection, Options};
+use semel_testkit::{Cluster, Connection, Options, until};
 
 /// How often the server is killed.
 const KILLS: i64 = 3;
@@ -64,9 +63,8 @@ async fn write_until_killed(cluster: &mut Cluster, kill: i64) -> Result<i64> {
             tokio::spawn(write(client, kill * WRITERS + writer, count))
         })
         .collect();
-    while acknowledged.load(Ordering::SeqCst) < COMMITS_BETWEEN_KILLS {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let look = async || Ok(acknowledged.load(Ordering::SeqCst));
+    until("commits", look, |count| *count >= COMMITS_BETWEEN_KILLS).await?;
     cluster.kill()?;
     for writer in writers {
         writer.await?;

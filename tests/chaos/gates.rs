@@ -9,22 +9,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use semel_testkit::client::Answer;
-use semel_testkit::{Cluster, Connection, Options, Peer, Program};
+use semel_testkit::peer::Held as HeldRequest;
+use semel_testkit::{Cluster, Connection, Options, Peer, Program, patience, until, until_some};
 use serde_json::json;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
 
 use crate::harness::{Harness, Held};
 use crate::overlap::{self, FLOW, POLICIES, check_journal, check_peer, check_runs};
+use crate::queries::{UNENDED, count};
 use crate::servers::{Home, Served, serve};
 
 const LEASE: &str = "2s";
-
-/// How long a run may take to come to its point.
-const REACH_PATIENCE: Duration = Duration::from_secs(20);
-
-/// How long everything may take to come to rest.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where a run stands when the fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,15 +111,9 @@ async fn play(fault: Fault) -> Result<()> {
             ensure!(answer.status.is_success(), "{}", answer.text());
         }
     }
-    let deadline = Instant::now() + PATIENCE;
     let mut woken = false;
-    while count(&client, "SELECT count(*) FROM runs WHERE ended_at IS NULL").await? > 0 {
-        ensure!(
-            Instant::now() < deadline,
-            "not all runs end after a {fault:?}"
-        );
+    let let_go_and_look = async || -> Result<usize> {
         peer.let_go().await?;
-        sleep(Duration::from_millis(50)).await;
         // Once others have taken over, the paused server continues where it stopped.
         if fault == Fault::Pause && !woken && begun_again(&client).await? {
             woken = true;
@@ -134,11 +123,18 @@ async fn play(fault: Fault) -> Result<()> {
                 cell.deliveries.iter().for_each(JoinHandle::abort);
             }
         }
-    }
-    if fault == Fault::Pause && !woken {
-        first.process.sigcont()?;
-        drop(placed.drain(..));
-        sleep(Duration::from_secs(1)).await;
+        count(&client, UNENDED).await
+    };
+    until("all runs to end", let_go_and_look, |left| *left == 0).await?;
+    if fault == Fault::Pause {
+        if !woken {
+            first.process.sigcont()?;
+            drop(placed.drain(..));
+        }
+        // It has noticed that it was paused, and whatever it continued with is over when it ends.
+        home.until_live(&first).await?;
+        first.process.sigterm()?;
+        first.process.until_exit(patience()).await?;
     }
 
     let mut ends = HashMap::new();
@@ -176,27 +172,23 @@ async fn set_up(
         Place::First(point) => {
             let watch = harness.arm(point, Some(&format!("{name}-a")));
             deliveries.push(send("a"));
-            watch.until_held(REACH_PATIENCE).await?
+            watch.until_held().await?
         }
         Place::Second(point) => {
             deliveries.push(send("a"));
             until_at_peer(peer, &name).await?;
             let watch = harness.arm(point, Some(&format!("{name}-b")));
             deliveries.push(send("b"));
-            watch.until_held(REACH_PATIENCE).await?
+            watch.until_held().await?
         }
         Place::Leaving(point) => {
             deliveries.push(send("a"));
-            until_at_peer(peer, &name).await?;
+            let begun = until_at_peer(peer, &name).await?;
             deliveries.push(send("b"));
             until_told(client, &format!("{name}-b")).await?;
             let watch = harness.arm(point, Some(&format!("{name}-a")));
-            for held in peer.until_held(1, REACH_PATIENCE).await? {
-                if held.path.contains(&format!("/{name}-a/")) {
-                    peer.let_one_go(&held).await?;
-                }
-            }
-            watch.until_held(REACH_PATIENCE).await?
+            peer.let_one_go(&begun).await?;
+            watch.until_held().await?
         }
     };
     Ok(Placed {
@@ -207,38 +199,25 @@ async fn set_up(
     })
 }
 
-async fn until_at_peer(peer: &Peer, name: &str) -> Result<()> {
-    let deadline = Instant::now() + REACH_PATIENCE;
-    loop {
+/// Waits until the destination holds the first run of an object.
+async fn until_at_peer(peer: &Peer, name: &str) -> Result<HeldRequest> {
+    let path = format!("/{name}-a/");
+    until_some(&format!("{name} at the destination"), async || {
         let held = peer.until_held(0, Duration::ZERO).await?;
-        if held
-            .iter()
-            .any(|held| held.path.contains(&format!("/{name}-a/")))
-        {
-            return Ok(());
-        }
-        ensure!(Instant::now() < deadline, "{name} does not begin");
-        sleep(Duration::from_millis(15)).await;
-    }
+        Ok(held.into_iter().find(|held| held.path.contains(&path)))
+    })
+    .await
 }
 
 /// Waits until a gate has decided about a run, and the run's journal has the decision.
 async fn until_told(client: &Connection, key: &str) -> Result<()> {
-    let deadline = Instant::now() + REACH_PATIENCE;
-    loop {
-        let told = client
-            .query_one(
-                "SELECT count(*) FROM runs r JOIN journal j ON j.run_id = r.id
-                  WHERE r.key = convert_to($1, 'UTF8') AND j.seq > 1",
-                &[&key],
-            )
-            .await?;
-        if told.get::<_, i64>(0) > 0 {
-            return Ok(());
-        }
-        ensure!(Instant::now() < deadline, "{key} is not told");
-        sleep(Duration::from_millis(15)).await;
-    }
+    let look = async || -> Result<i64> {
+        let told = "SELECT count(*) FROM runs r JOIN journal j ON j.run_id = r.id
+                     WHERE r.key = convert_to($1, 'UTF8') AND j.seq > 1";
+        Ok(client.query_one(told, &[&key]).await?.get(0))
+    };
+    until("a run that knows of its gate", look, |told| *told > 0).await?;
+    Ok(())
 }
 
 /// Whether the session of the first server is over, so that the second has its runs.
@@ -261,8 +240,4 @@ async fn post(
     Ok(client
         .post(&format!("/hooks/default/{policy}"), body.to_string())
         .await?)
-}
-
-async fn count(client: &Connection, sql: &str) -> Result<i64> {
-    Ok(client.query_one(sql, &[]).await?.get(0))
 }

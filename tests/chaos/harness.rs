@@ -5,9 +5,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
+use semel_testkit::patience;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -92,8 +92,8 @@ impl Drop for Harness {
 
 impl Watch {
     /// Waits until the server stands there.
-    pub(crate) async fn until_held(self, within: Duration) -> Result<Held> {
-        let held = timeout(within, self.reached).await;
+    pub(crate) async fn until_held(self) -> Result<Held> {
+        let held = timeout(patience(), self.reached).await;
         held.with_context(|| format!("{} was not reached", self.what))?
             .context("another point was armed meanwhile")
     }

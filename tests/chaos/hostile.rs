@@ -10,13 +10,10 @@
 //! `transaction` has no destination that could be hostile in this way but a database; that is
 //! played in the engine's own stories.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use semel_testkit::peer::Behaviour;
-use semel_testkit::{Cluster, Connection, Options, Peer, Program};
+use semel_testkit::{Cluster, Connection, Options, Peer, Program, patience, until};
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
 
 use crate::servers::{Home, Served, serve};
 
@@ -27,10 +24,7 @@ const LEASE: &str = "2s";
 const ACTS_WITHIN: &str = "5s";
 
 /// How late the late ones act, in milliseconds.
-const LATE_MS: u64 = 3_000;
-
-/// How long a round may take to come to rest.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LATE_MS: u64 = 1_000;
 
 /// The guards, and how each calls.
 const GUARDS: [(&str, &str, &str); 5] = [
@@ -95,7 +89,7 @@ async fn a_refusal_after_the_effect_never_fails_or_repeats_it() -> Result<()> {
             }
         }
         if lost != Lost::Closed {
-            world.peer.until_held(cases.len(), PATIENCE).await?;
+            world.peer.until_held(cases.len(), patience()).await?;
             server.process.sigkill()?;
             world.peer.let_go().await?;
             server = world.serve().await?;
@@ -130,7 +124,7 @@ async fn a_destination_that_acts_late_or_answers_slowly_acts_once() -> Result<()
 
 impl World {
     async fn start() -> Result<Self> {
-        let cluster = Cluster::start(Options::durable()).await?;
+        let cluster = Cluster::start(Options::quick()).await?;
         let home = Home::found(cluster.server()).await?;
         let client = home.connect().await?;
         Ok(Self {
@@ -188,17 +182,15 @@ impl World {
     /// Waits until all runs rest and every destination has acted, and holds what happened against
     /// what the ledger says.
     async fn judge(&self, cases: &[Case]) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
         for case in cases {
-            let (state, effect) = loop {
+            let look = async || -> Result<(String, String, u64)> {
                 let (state, effect) = self.stands(case).await?;
-                let acted = self.peer.count(&case.path).await?.effects > 0;
-                if state != "active" && acted {
-                    break (state, effect);
-                }
-                ensure!(Instant::now() < deadline, "{} is {state}", case.id);
-                sleep(Duration::from_millis(50)).await;
+                Ok((state, effect, self.peer.count(&case.path).await?.effects))
             };
+            let at_rest =
+                |(state, _, acted): &(String, String, u64)| state != "active" && *acted > 0;
+            let what = format!("{} at rest", case.id);
+            let (state, effect, _) = until(&what, look, at_rest).await?;
             let acted = self.peer.count(&case.path).await?.effects;
             let once = acted == 1 || case.id.starts_with("repeat");
             ensure!(once, "{}: {acted} effects, run {state}", case.id);

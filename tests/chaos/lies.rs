@@ -4,25 +4,16 @@
 
 mod twice;
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use semel_testkit::peer::{Behaviour, Count};
-use semel_testkit::{Cluster, Connection, Options, Peer, Program};
+use semel_testkit::{Cluster, Connection, Options, Peer, Program, patience, until};
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
 
 use self::twice::{Manner, Twice};
 use crate::servers::{Home, Served, serve};
 
 /// The servers' lease.
 const LEASE: &str = "2s";
-
-/// How long a run may take to come to rest.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How often something outside is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_is_sent_again_within_its_window_and_never_after_it() -> Result<()> {
@@ -165,7 +156,7 @@ impl World {
         let hold = Behaviour::HoldBeforeAnswer;
         self.peer.next(&path, hold).await?;
         let run = self.deliver(flow, id).await?;
-        self.peer.until_held(1, PATIENCE).await?;
+        self.peer.until_held(1, patience()).await?;
         self.server.process.sigkill()?;
         self.peer.let_go().await?;
         Ok(run)
@@ -173,27 +164,19 @@ impl World {
 
     /// Starts another server after so much time.
     async fn resume_after(&mut self, passed: &str) -> Result<()> {
-        let ahead = format!("UPDATE clock SET time_offset = time_offset + interval '{passed}'");
-        self.client.batch_execute(&ahead).await?;
+        self.home.pass(passed).await?;
         self.server = serve(Program::semel()?, &self.home.url(), LEASE).await?;
         Ok(())
     }
 
     async fn until_state(&self, run: &str, wanted: &str) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        let state = "SELECT state::text FROM runs WHERE id = $1::text::uuid";
-        loop {
-            let row = self.client.query_one(state, &[&run]).await?;
-            let found: &str = row.get(0);
-            if found == wanted {
-                return Ok(());
-            }
-            ensure!(
-                found == "active" && Instant::now() < deadline,
-                "{run} is {found} instead of {wanted}"
-            );
-            sleep(LOOK_EVERY).await;
-        }
+        let look = async || -> Result<String> {
+            let state = "SELECT state::text FROM runs WHERE id = $1::text::uuid";
+            Ok(self.client.query_one(state, &[&run]).await?.get(0))
+        };
+        let found = until("a run at rest", look, |state| state != "active").await?;
+        ensure!(found == wanted, "{run} is {found} instead of {wanted}");
+        Ok(())
     }
 
     /// How many attempts the ledger has for a run's one effect.

@@ -1,29 +1,26 @@
 //! A long list under fire: one run, many items, servers that die in the middle, and what an item
 //! costs.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
-use semel_testkit::{Cluster, Connection, Options, Peer, Program};
+use semel_testkit::{Cluster, Connection, Peer, Program, until};
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
-use crate::campaign::{keep_figures, size};
+use crate::campaign::{keep_figures, scaled, size, storage};
 use crate::servers::{Home, Served, serve};
 
 /// How many items the list has, unless `SEMEL_LIST_ITEMS` says otherwise.
-const ITEMS: usize = 2_000;
+const ITEMS: usize = 500;
 
 /// How many items the short list has that memory is compared with.
 const FEW: usize = 100;
 
-/// How often a server is killed.
-const KILL_EVERY: Duration = Duration::from_secs(3);
-
-/// The least kills that are a storm, and the most: then a long list is let alone.
-const KILLS_MIN: usize = 2;
-const KILLS_MAX: usize = 20;
+/// How often the server is killed, each time with as many more items done, unless `SEMEL_LIST_KILLS` says
+/// otherwise: with every change, and in a campaign.
+const KILLS: usize = 2;
+const KILLS_FULL: usize = 20;
 
 /// The servers' lease.
 const LEASE: &str = "2s";
@@ -34,12 +31,6 @@ const PARALLEL: usize = 64;
 /// How much more memory a server may take for the long list than for the short one. A hundred
 /// thousand items would be ten times as much if they were held.
 const MORE_KIB_MAX: u64 = 48 * 1024;
-
-/// How long the long list may take after the last kill, for each thousand of its items.
-const PATIENCE_PER_1000: Duration = Duration::from_secs(20);
-
-/// How often the run is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 fn flow(peer: &Peer) -> String {
     format!(
@@ -69,7 +60,8 @@ result: steps.each.result
 #[tokio::test(flavor = "multi_thread")]
 async fn no_item_of_a_long_list_is_done_twice_or_left_out() -> Result<()> {
     let wanted = size("SEMEL_LIST_ITEMS", ITEMS)?;
-    let cluster = Cluster::start(Options::durable()).await?;
+    let kills = scaled("SEMEL_LIST_KILLS", KILLS, KILLS_FULL)?;
+    let cluster = Cluster::start(storage()).await?;
     let home = Home::found(cluster.server()).await?;
     let peer = Peer::start().await?;
     let outputs = tempfile::tempdir()?;
@@ -81,7 +73,8 @@ async fn no_item_of_a_long_list_is_done_twice_or_left_out() -> Result<()> {
 
     // The short list: what a server takes for a few items, and what an item costs.
     let short = start(&home, &server, "short", FEW).await?;
-    until_ended(&client, &short, Duration::from_secs(60)).await?;
+    until_effects(&peer, FEW as u64).await?;
+    until_ended(&client, &short).await?;
     let few_kib = peak_kib(&server)?;
     let effects = peer.totals().await?.effects;
     ensure!(effects == FEW as u64, "{effects} effects of {FEW}");
@@ -89,29 +82,17 @@ async fn no_item_of_a_long_list_is_done_twice_or_left_out() -> Result<()> {
     let before = Costs::read(&client).await?;
     let begun = Instant::now();
     let run = start(&home, &server, "long", wanted).await?;
-    let mut kills = 0;
     let mut many_kib = 0;
-    let patience = PATIENCE_PER_1000 * u32::try_from(wanted / 1000 + 2)?;
-    loop {
-        sleep(KILL_EVERY).await;
+    for kill in 1..=kills {
+        let done = (FEW + wanted * kill / (kills + 1)) as u64;
+        until_effects(&peer, done).await?;
         many_kib = many_kib.max(peak_kib(&server)?);
-        if kills >= KILLS_MIN && ended(&client, &run).await? {
-            break;
-        }
-        ensure!(
-            begun.elapsed() < patience,
-            "{}",
-            progress(&client, &run).await?
-        );
-        if kills == KILLS_MAX {
-            continue;
-        }
-        if !ended(&client, &run).await? {
-            server.process.sigkill()?;
-            server = serve(program()?, &home.url(), LEASE).await?;
-        }
-        kills += 1;
+        server.process.sigkill()?;
+        server = serve(program()?, &home.url(), LEASE).await?;
     }
+    until_effects(&peer, (FEW + wanted) as u64).await?;
+    until_ended(&client, &run).await?;
+    many_kib = many_kib.max(peak_kib(&server)?);
     let took = begun.elapsed();
     let after = Costs::read(&client).await?;
 
@@ -173,15 +154,25 @@ async fn ended(client: &Connection, run: &str) -> Result<bool> {
     Ok(client.query_one(ended, &[&run]).await?.get(0))
 }
 
-async fn until_ended(client: &Connection, run: &str, within: Duration) -> Result<()> {
-    let deadline = Instant::now() + within;
-    while !ended(client, run).await? {
-        ensure!(
-            Instant::now() < deadline,
-            "{}",
-            progress(client, run).await?
-        );
-        sleep(LOOK_EVERY).await;
+async fn until_ended(client: &Connection, run: &str) -> Result<()> {
+    let look = async || ended(client, run).await;
+    let over = until("the list to end", look, |is_over| *is_over).await;
+    if over.is_err() {
+        let items = progress(client, run).await?;
+        over.context(items)?;
+    }
+    Ok(())
+}
+
+/// Waits until the destination has acted so often. Each step has the patience of a whole wait. The
+/// database is not asked: its commits are counted.
+async fn until_effects(peer: &Peer, wanted: u64) -> Result<()> {
+    let mut seen = 0;
+    while seen < wanted {
+        let what = format!("{wanted} effects, not {seen}");
+        let look = async || -> Result<u64> { Ok(peer.totals().await?.effects) };
+        let before = seen;
+        seen = until(&what, look, |now| *now > before).await?;
     }
     Ok(())
 }

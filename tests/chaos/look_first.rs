@@ -3,17 +3,14 @@
 //! It has found nothing, and another system creates the same thing before the next server takes the
 //! run. That server looks again: what the first one saw is not recorded before the intent is.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use semel_testkit::{Client, Cluster, Options, Peer};
-use tokio::time::sleep;
 
 use crate::harness::Harness;
+use crate::queries::{SUCCEEDED, until_count};
 use crate::servers::Home;
 
-/// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LEASE: &str = "2s";
 
 const FLOW: &str = "flow: contacts
 trigger:
@@ -37,7 +34,7 @@ async fn a_server_that_dies_between_look_and_intent_lets_the_next_one_look_again
         Peer::start().await?,
         Harness::start()?,
     );
-    let mut server = harness.serve(&home, "2s").await?;
+    let mut server = harness.serve(&home, LEASE).await?;
     let flow = FLOW.replace("PEER", &peer.url(""));
     home.publish(&server, "contacts", &flow).await?;
 
@@ -46,21 +43,15 @@ async fn a_server_that_dies_between_look_and_intent_lets_the_next_one_look_again
     let body = r#"{"id":"c-1"}"#.to_owned();
     let delivered = server.client.post(hook, body.clone()).await?;
     ensure!(delivered.status.is_success(), "{delivered:?}");
-    let held = watch.until_held(PATIENCE).await?;
+    let held = watch.until_held().await?;
     let looked = peer.count("/items").await?.calls;
-    server.process.sigkill()?;
+    home.kill(&mut server, LEASE).await?;
     drop(held);
     let elsewhere = Client::new(peer.address(), 1);
     elsewhere.post("/plain/theirs", body).await?;
-    let _other = harness.serve(&home, "2s").await?;
+    let _other = harness.serve(&home, LEASE).await?;
 
-    let ended = "SELECT count(*) FROM runs WHERE state = 'succeeded'";
-    for _ in 0..PATIENCE.as_millis() / 20 {
-        if client.query_one(ended, &[]).await?.get::<_, i64>(0) == 1 {
-            break;
-        }
-        sleep(Duration::from_millis(20)).await;
-    }
+    until_count(&client, SUCCEEDED, 1).await?;
     let effects = "SELECT attempt, state::text FROM effects";
     let row = client.query_one(effects, &[]).await?;
     assert_eq!((row.get(0), row.get(1)), (0_i32, "done"));

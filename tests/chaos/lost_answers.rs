@@ -10,13 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Client, Cluster, Connection, Cut, Options, Peer, Program, Proxy};
+use semel_testkit::{
+    Chance, Client, Cluster, Connection, Cut, Options, Peer, Program, Proxy, let_pass, pace,
+    patience, until,
+};
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use crate::campaign::size;
-use crate::chance::Chance;
-use crate::servers::{Home, serve};
+use crate::queries::{ACTIVE, count};
+use crate::servers::{Home, serve, until_known};
 
 mod load;
 
@@ -25,18 +28,22 @@ use load::FLOWS;
 /// The servers' lease.
 const LEASE: &str = "2s";
 
-/// The most that a run which could move may stall: the lease and two seconds, and what the longest
-/// call and a busy machine add.
-const IDLE_MAX: Duration = Duration::from_secs(8);
+/// How many times the servers may renew their sessions while a run stands still that could move. Two
+/// servers with a lease of two seconds do so three times a second together; while the machine stands still,
+/// neither they nor the runs move.
+const RENEWALS_MAX: usize = 60;
 
-/// How long answers are lost; `SEMEL_LOST_ANSWERS_S` says otherwise.
-const STORM: Duration = Duration::from_secs(12);
+/// How many answers have to be lost, of all kinds together.
+const LOSSES: u64 = 40;
 
-/// How many times as long, at most, until each kind was lost that must be.
-const STORMS_MAX: u32 = 5;
+/// For how many seconds answers are lost at least; `SEMEL_LOST_ANSWERS_S` says otherwise.
+const STORM_SECS: u64 = 0;
 
 /// How many senders there are, each with one delivery at a time.
 const SENDERS: usize = 4;
+
+/// How long a sender rests before it tries again, and the pause between two looks.
+const REST: Duration = Duration::from_millis(20);
 
 /// How many runs may be active before senders rest: the servers have room for all of them, so no
 /// run waits for room.
@@ -44,9 +51,6 @@ const UNDER_WAY_MAX: usize = 8;
 
 /// How many statements of a kind pass at the most before an answer is lost.
 const PASSES_MAX: usize = 6;
-
-/// How long runs may take to come to rest after the storm.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Every kind of statement that commits alone and that this load makes.
 const KINDS: &[&str] = &[
@@ -66,7 +70,7 @@ const KINDS: &[&str] = &[
     "webhook settle",
 ];
 
-/// Those that must have been lost, or the test proved nothing.
+/// Those that must be lost, or the test proves nothing.
 const LOST: &[&str] = &[
     "accept",
     "record",
@@ -87,6 +91,9 @@ const WAKE_FOR_NOTHING: &str = "
 /// Every so many looks the sleepers are woken.
 const WAKE_EVERY: usize = 5;
 
+/// How many answers to each kind of statement were lost.
+type Losses = HashMap<&'static str, u64>;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_run_stalls_whatever_responses_are_lost() -> Result<()> {
     let cluster = Cluster::start(Options::quick()).await?;
@@ -100,8 +107,7 @@ async fn no_run_stalls_whatever_responses_are_lost() -> Result<()> {
         servers.push(serve(program, &home.url_at(proxy.address()), LEASE).await?);
     }
     load::prepare(&home, &servers[0], &peer).await?;
-    // The other server learns of the flows by itself.
-    sleep(Duration::from_secs(2)).await;
+    until_known(&servers, FLOWS[FLOWS.len() - 1]).await?;
     let _workers = [
         load::work(&home, &servers[0])?,
         load::work(&home, &servers[1])?,
@@ -121,14 +127,9 @@ async fn no_run_stalls_whatever_responses_are_lost() -> Result<()> {
     let client = home.connect().await?;
     let mut watch = Watch::default();
     let mut chance = Chance::new("lost answers");
-    let begun = Instant::now();
-    let mut lost = HashMap::new();
-    // Until each kind was lost, which takes longer on a slow machine.
-    let proved = |lost: &HashMap<&str, u64>| {
-        let was_lost = |kind: &&str| lost.get(kind).is_some_and(|count| *count > 0);
-        LOST.iter().all(was_lost) || begun.elapsed() > STORMS_MAX * STORM
-    };
-    while begun.elapsed() < storm()? || !proved(&lost) {
+    let least = Instant::now() + Duration::from_secs(size("SEMEL_LOST_ANSWERS_S", STORM_SECS)?);
+    let mut lost = Losses::new();
+    let lose_and_look = async || -> Result<Losses> {
         for kind in KINDS {
             // One more of each kind whenever the last one was lost.
             let so_far = proxy.lost_answers(kind);
@@ -140,9 +141,15 @@ async fn no_run_stalls_whatever_responses_are_lost() -> Result<()> {
             client.execute(WAKE_FOR_NOTHING, &[]).await?;
         }
         watch.look(&client).await?;
-        active.store(count_active(&client).await?, Ordering::SeqCst);
-        sleep(Duration::from_millis(20)).await;
-    }
+        active.store(count(&client, ACTIVE).await?, Ordering::SeqCst);
+        pace(REST).await;
+        Ok(lost.clone())
+    };
+    let is_storm = |lost: &Losses| {
+        let each = LOST.iter().all(|kind| lost[kind] > 0);
+        each && lost.values().sum::<u64>() >= LOSSES && Instant::now() >= least
+    };
+    until("each kind of answer to be lost", lose_and_look, is_storm).await?;
     over.store(true, Ordering::SeqCst);
     let mut accepted = HashMap::new();
     for sender in senders {
@@ -152,17 +159,9 @@ async fn no_run_stalls_whatever_responses_are_lost() -> Result<()> {
 
     lost.retain(|_, count| *count > 0);
     println!("{} runs; lost: {lost:?}", accepted.len());
-    for kind in LOST {
-        ensure!(lost.contains_key(kind), "no answer to {kind} was lost");
-    }
     let emitting = accepted.keys().filter(|key| key.starts_with("go-")).count();
     load::check_deliveries(&client, emitting).await?;
     check(&client, &peer, &accepted).await
-}
-
-fn storm() -> Result<Duration> {
-    let seconds = size("SEMEL_LOST_ANSWERS_S", STORM.as_secs())?;
-    Ok(Duration::from_secs(seconds))
 }
 
 /// Delivers one key after another, each until it is accepted, as senders do.
@@ -174,7 +173,7 @@ async fn send(
     let mut accepted = HashMap::new();
     while !over.load(Ordering::SeqCst) {
         if active.fetch_add(1, Ordering::SeqCst) >= UNDER_WAY_MAX {
-            sleep(Duration::from_millis(10)).await;
+            pace(REST).await;
             continue;
         }
         let number = numbers.fetch_add(1, Ordering::SeqCst);
@@ -194,22 +193,30 @@ async fn send(
                 Ok(answer) => ensure!(answer.status.is_server_error(), "{}", answer.text()),
                 Err(_) => {}
             }
-            sleep(Duration::from_millis(20)).await;
+            pace(REST).await;
         };
         accepted.insert(key, run);
     }
     Ok(accepted)
 }
 
-/// Where each run stands that could move: its epoch and number, and since when.
+/// The place of each run that could move, and how many renewals of sessions were seen before it came there.
 #[derive(Default)]
 struct Watch {
-    since: HashMap<String, ((i64, i32, bool), Instant)>,
+    since: HashMap<String, ((i64, i32, bool), usize)>,
+    sessions: HashMap<String, String>,
+    renewals: usize,
 }
 
 impl Watch {
     /// Looks at every run that is due or held, and fails on one that stalls.
     async fn look(&mut self, client: &Connection) -> Result<()> {
+        let expiries = "SELECT id::text, expires_at::text FROM sessions";
+        for row in &client.query(expiries, &[]).await? {
+            let (session, expiry): (String, String) = (row.get(0), row.get(1));
+            let before = self.sessions.insert(session, expiry.clone());
+            self.renewals += usize::from(before.is_some_and(|before| before != expiry));
+        }
         let movable = "SELECT run_id::text, epoch, seq, holder IS NOT NULL FROM queue
                         WHERE holder IS NOT NULL OR due_at <= moment()";
         let rows = client.query(movable, &[]).await?;
@@ -218,14 +225,15 @@ impl Watch {
             let run: String = row.get(0);
             let stands = (row.get(1), row.get(2), row.get(3));
             let entry = self.since.entry(run.clone());
-            let (before, since) = entry.or_insert_with(|| (stands, Instant::now()));
+            let (before, since) = entry.or_insert_with(|| (stands, self.renewals));
             if *before != stands {
-                (*before, *since) = (stands, Instant::now());
+                (*before, *since) = (stands, self.renewals);
             }
             let held = if stands.2 { "held" } else { "due" };
+            let renewals = self.renewals - *since;
             ensure!(
-                since.elapsed() < IDLE_MAX,
-                "{run} is {held} and stands still under epoch {} at {}, beside {} others",
+                renewals < RENEWALS_MAX,
+                "{run} is {held} and stands still under epoch {} at {} for {renewals} renewals, beside {} others",
                 stands.0,
                 stands.1,
                 rows.len() - 1
@@ -237,23 +245,13 @@ impl Watch {
     }
 
     async fn until_quiet(&mut self, client: &Connection) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        let look = async || {
             self.look(client).await?;
-            let left = count_active(client).await?;
-            if left == 0 {
-                return Ok(());
-            }
-            ensure!(Instant::now() < deadline, "{left} runs do not come to rest");
-            sleep(Duration::from_millis(50)).await;
-        }
+            count(client, ACTIVE).await
+        };
+        until("all runs to come to rest", look, |left| *left == 0).await?;
+        Ok(())
     }
-}
-
-async fn count_active(client: &Connection) -> Result<usize> {
-    let active = "SELECT count(*) FROM runs WHERE state = 'active'";
-    let count: i64 = client.query_one(active, &[]).await?.get(0);
-    Ok(count.unsigned_abs() as usize)
 }
 
 /// Every key has one run, the one that was answered; it succeeded, and each effect happened once.
@@ -282,7 +280,7 @@ async fn check(client: &Connection, peer: &Peer, accepted: &HashMap<String, Stri
     Ok(())
 }
 
-/// How long the database is unavailable: longer than a writer tries.
+/// How long the database is unavailable: longer than the half minute for which a writer tries.
 const AWAY: Duration = Duration::from_secs(33);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -309,20 +307,20 @@ async fn a_delivery_that_failed_does_not_free_the_run_of_its_repeat() -> Result<
             // The first is refused when its writer stops trying; its repeats come in the meantime.
             let post = client.post("/hooks/default/charge", r#"{"id":"one"}"#);
             let within = Duration::from_millis(200);
-            if let Ok(Ok(answer)) = tokio::time::timeout(within, post).await
+            if let Ok(Ok(answer)) = timeout(within, post).await
                 && answer.status.is_success()
             {
                 return answer.status;
             }
-            sleep(within).await;
+            pace(within).await;
         }
     });
     let first = server.client.clone();
     let first =
         tokio::spawn(async move { first.post("/hooks/default/charge", r#"{"id":"one"}"#).await });
-    sleep(AWAY).await;
+    let_pass(AWAY, "a writer gives up by the server's own clock").await;
     proxy.resume();
-    tokio::time::timeout(PATIENCE, sender).await??;
+    timeout(patience(), sender).await??;
     let client = home.connect().await?;
     Watch::default().until_quiet(&client).await?;
 

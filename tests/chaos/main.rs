@@ -6,7 +6,6 @@ mod business_keys;
 mod callbacks;
 mod campaign;
 mod canaries;
-mod chance;
 mod contention;
 mod control_flow;
 mod crash;

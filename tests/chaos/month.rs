@@ -17,12 +17,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
-use semel_testkit::{Cluster, Connection, Options, Program};
+use semel_testkit::{Chance, Cluster, Connection, Program, pace, until};
 use serde_json::json;
-use tokio::time::sleep;
 
-use crate::campaign::{keep_figures, size};
-use crate::chance::Chance;
+use crate::campaign::{is_measured, keep_figures, size, storage};
 use crate::crowd::{self, Post};
 use crate::servers::{Home, Served, serve};
 
@@ -44,11 +42,16 @@ const LEASE: &str = "1s";
 /// How long the servers have between two leaps.
 const REST: Duration = Duration::from_millis(450);
 
-/// How long everything may take to come to rest at the end.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The most minutes by which the clock is moved back.
+const BACK_MAX: usize = 15;
 
 /// The most minutes that the clock may have gone back between an end and its record.
 pub(crate) const BACK: i64 = 16;
+
+/// The most hours by which the clock leaps. A campaign has more leaps, and more kills.
+fn leap_max() -> usize {
+    if is_measured() { 15 } else { 23 }
+}
 
 /// What the parts of the storm share.
 pub(crate) struct Month {
@@ -62,15 +65,15 @@ pub(crate) struct Month {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_month_in_a_minute_misses_nothing_and_does_nothing_twice() -> Result<()> {
-    let cluster = Cluster::start(Options::durable()).await?;
+    let cluster = Cluster::start(storage()).await?;
     let mut month = Month::begin(&cluster).await?;
     let begun = Instant::now();
-    let schedules = schedules::prepare(&mut month, size("SEMEL_MONTH_SCHEDULES", 300)?).await?;
+    let schedules = schedules::prepare(&mut month, size("SEMEL_MONTH_SCHEDULES", 100)?).await?;
     for index in 0..SERVERS {
         month.start(index).await?;
     }
-    let mut waits = waits::prepare(&mut month, size("SEMEL_MONTH_WAITS", 2_500)?).await?;
-    let mut approvals = approvals::prepare(&mut month, size("SEMEL_MONTH_APPROVALS", 300)?).await?;
+    let mut waits = waits::prepare(&mut month, size("SEMEL_MONTH_WAITS", 500)?).await?;
+    let mut approvals = approvals::prepare(&mut month, size("SEMEL_MONTH_APPROVALS", 100)?).await?;
     println!("prepared after {:.1} s", begun.elapsed().as_secs_f64());
 
     let (mut leaps, mut kills) = (0, 0);
@@ -79,7 +82,7 @@ async fn a_month_in_a_minute_misses_nothing_and_does_nothing_twice() -> Result<(
         month.leap().await?;
         waits.go_on(&mut month).await?;
         approvals.go_on(&mut month).await?;
-        sleep(REST).await;
+        pace(REST).await;
         leaps += 1;
     }
     for index in 0..SERVERS {
@@ -183,7 +186,6 @@ impl Month {
 
     /// Moves the clock to a full hour some hours on, a second after it; now and then a little back.
     async fn leap(&mut self) -> Result<()> {
-        let hours = (1 + self.chance.below(15)) as f64;
         let on = "UPDATE clock SET time_offset = date_trunc('hour', moment())
                     + make_interval(hours => 1) * $1::float8 + interval '1 second'
                     - clock_timestamp()";
@@ -191,9 +193,11 @@ impl Month {
             "UPDATE clock SET time_offset = time_offset - make_interval(mins => 1) * $1::float8";
         if self.chance.below(12) == 0 {
             let before = self.seconds().await?;
-            self.client.execute(back, &[&hours]).await?;
+            let minutes = (1 + self.chance.below(BACK_MAX)) as f64;
+            self.client.execute(back, &[&minutes]).await?;
             self.backs.push((before, self.seconds().await?));
         } else {
+            let hours = (1 + self.chance.below(leap_max())) as f64;
             self.client.execute(on, &[&hours]).await?;
         }
         Ok(())
@@ -228,15 +232,9 @@ impl Month {
 
     /// Waits until there are so many rows.
     pub(crate) async fn until_rows(&self, read: &str, wanted: usize) -> Result<()> {
-        let mut rows = 0;
-        for _ in 0..1_500 {
-            rows = self.client.query(read, &[]).await?.len();
-            if rows == wanted {
-                break;
-            }
-            sleep(Duration::from_millis(20)).await;
-        }
-        ensure!(rows == wanted, "{rows} of {wanted} rows");
+        let what = format!("{wanted} rows by {read}");
+        let look = async || -> Result<usize> { Ok(self.client.query(read, &[]).await?.len()) };
+        until(&what, look, |rows| *rows == wanted).await?;
         Ok(())
     }
 
@@ -253,24 +251,18 @@ impl Month {
     /// worker moved between five of them is quarantined, as it should be.
     async fn until_quiet(&mut self, schedules: &[schedules::Declared]) -> Result<usize> {
         let mut resumed = 0;
-        let deadline = Instant::now() + PATIENCE;
         let rows = schedules.len() as i64;
         let left = "SELECT (SELECT count(*) FROM runs WHERE state = 'active')
                            + (SELECT count(*) FROM outbox),
                            (SELECT count(*) FROM schedules WHERE due_at > moment())";
-        loop {
+        let what = format!("nothing that is active or stopped, and {rows} schedules decided");
+        let look = async || -> Result<(i64, usize, i64)> {
             let row = self.client.query_one(left, &[]).await?;
-            let (active, decided): (i64, i64) = (row.get(0), row.get(1));
             let some = self.resume_quarantined().await?;
             resumed += some;
-            if active == 0 && some == 0 && decided == rows {
-                return Ok(resumed);
-            }
-            ensure!(
-                Instant::now() < deadline,
-                "{active} runs and events are left, {decided} of {rows} schedules are decided"
-            );
-            sleep(Duration::from_millis(100)).await;
-        }
+            Ok((row.get(0), some, row.get(1)))
+        };
+        until(&what, look, |seen| *seen == (0, 0, rows)).await?;
+        Ok(resumed)
     }
 }

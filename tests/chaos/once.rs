@@ -9,25 +9,27 @@ mod points;
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::future::try_join_all;
 use semel_testkit::program::Finished;
-use semel_testkit::{Cluster, Options, Program, free_address};
+use semel_testkit::{
+    Chance, Cluster, Connection, Options, Program, free_address, pace, patience, until,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::Mutex;
-use tokio::time::sleep;
+use tokio::sync::{Mutex, Notify};
 
-use crate::campaign::{keep_figures, size};
-use crate::chance::Chance;
-use crate::servers::{Home, serve_at};
+use crate::campaign::{keep_figures, size, storage};
+use crate::harness::Harness;
+use crate::queries::{until_count, until_none};
+use crate::servers::{Home, faults, serve_at};
 
 /// How many keys there are, and how many processes for each, unless the environment says otherwise.
-const KEYS: usize = 20;
-const TIMES: usize = 10;
+const KEYS: usize = 12;
+const TIMES: usize = 8;
 
 /// How many processes run at a time.
 const AT_A_TIME: usize = 8;
@@ -44,8 +46,8 @@ const KILL_EVERY: Duration = Duration::from_secs(3);
 /// When the server is killed for the first time: a quick machine is through in three seconds.
 const FIRST_KILL: Duration = Duration::from_millis(700);
 
-/// What one process may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// After so long no process that was killed can run its command any more.
+const LATER: &str = "UPDATE clock SET time_offset = time_offset + interval '2 minutes'";
 
 /// Where processes find the server, and where their commands write.
 pub(super) struct Place {
@@ -95,7 +97,7 @@ impl Place {
     pub(super) async fn show(&self, key: &str) -> Result<Value> {
         let shown = self
             .semel(&["once", "show", "--json", key])?
-            .run(PATIENCE)
+            .run(patience())
             .await?;
         let shown: Value = serde_json::from_str(&shown.stdout)?;
         Ok(shown["data"].clone())
@@ -103,19 +105,14 @@ impl Place {
 
     pub(super) async fn settle(&self, key: &str, words: &[&str]) -> Result<Finished> {
         let about = ["once", "settle", key, "--reason", "looked at the file"];
-        self.semel(&[&about, words].concat())?.run(PATIENCE).await
+        self.semel(&[&about, words].concat())?.run(patience()).await
     }
 
     /// Says that the command of a key did not run, as soon as its process can no longer do so.
     async fn settle_as_not_run(&self, key: &str) -> Result<Finished> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let settled = self.settle(key, &["--did-not-happen"]).await?;
-            if !settled.stderr.contains("may still run") || Instant::now() >= deadline {
-                return Ok(settled);
-            }
-            sleep(Duration::from_secs(1)).await;
-        }
+        let settle = async || self.settle(key, &["--did-not-happen"]).await;
+        let is_heard = |settled: &Finished| !settled.stderr.contains("may still run");
+        until("a process that can no longer run", settle, is_heard).await
     }
 }
 
@@ -128,19 +125,20 @@ fn line(key: &str) -> String {
 async fn commands_run_once_while_processes_and_servers_are_killed() -> Result<()> {
     let keys = size("SEMEL_ONCE_KEYS", KEYS)?;
     let times = size("SEMEL_ONCE_TIMES", TIMES)?;
-    let cluster = Cluster::start(Options::durable()).await?;
+    let cluster = Cluster::start(storage()).await?;
     let home = Home::found(cluster.server()).await?;
     let place = Arc::new(Place::new(&home)?);
-    let over = Arc::new(AtomicBool::new(false));
+    let client = home.connect().await?;
+    let over = Arc::new(Notify::new());
     let servers = tokio::spawn(keep_killing(home, Arc::clone(&place), Arc::clone(&over)));
 
     let begun = Instant::now();
     let tally = storm(&place, keys, times).await?;
     let seconds = begun.elapsed().as_secs();
-    over.store(true, Ordering::Release);
+    over.notify_one();
     let server_kills = servers.await??;
 
-    let doubts = settle_all(&place, keys).await?;
+    let doubts = settle_all(&place, &client, keys).await?;
     let figures = json!({
         "keys": keys, "processes_of_each": times, "seconds": seconds,
         "processes_killed": tally.killed.load(Ordering::Relaxed),
@@ -199,12 +197,12 @@ async fn call(place: &Place, key: &str, life: Option<Duration>, tally: &Tally) -
     let program = place.once(&["--lease", "2s", "--wait", "60s"], key, &line(key))?;
     let mut process = program.start()?;
     if let Some(life) = life {
-        sleep(life).await;
+        pace(life).await;
         process.sigkill()?;
         tally.killed.fetch_add(1, Ordering::Relaxed);
         return Ok(());
     }
-    let status = process.until_exit(PATIENCE).await?;
+    let status = process.until_exit(patience()).await?;
     let counter = match status.code() {
         Some(0) => {
             ensure!(
@@ -224,7 +222,7 @@ async fn call(place: &Place, key: &str, life: Option<Duration>, tally: &Tally) -
 }
 
 /// Kills the server again and again, and starts it where it was.
-async fn keep_killing(home: Home, place: Arc<Place>, over: Arc<AtomicBool>) -> Result<usize> {
+async fn keep_killing(home: Home, place: Arc<Place>, over: Arc<Notify>) -> Result<usize> {
     let mut kills = 0;
     loop {
         let program = Program::semel()?;
@@ -233,35 +231,33 @@ async fn keep_killing(home: Home, place: Arc<Place>, over: Arc<AtomicBool>) -> R
             0 => FIRST_KILL,
             _ => KILL_EVERY,
         };
-        let deadline = Instant::now() + life;
-        while Instant::now() < deadline && !over.load(Ordering::Acquire) {
-            sleep(Duration::from_millis(50)).await;
+        tokio::select! {
+            () = pace(life) => {
+                server.process.sigkill()?;
+            }
+            () = over.notified() => {
+                // It stays for those who look at what is left.
+                std::mem::forget(server);
+                return Ok(kills);
+            }
         }
-        if over.load(Ordering::Acquire) {
-            // It stays for those who look at what is left.
-            std::mem::forget(server);
-            return Ok(kills);
-        }
-        server.process.sigkill()?;
         kills += 1;
     }
 }
 
 /// Settles every doubt by what the files say. Then every key is done, and ran once.
-async fn settle_all(place: &Place, keys: usize) -> Result<usize> {
+async fn settle_all(place: &Place, client: &Connection, keys: usize) -> Result<usize> {
+    client.batch_execute(LATER).await?;
+    let pending = "SELECT count(*) FROM named_effects WHERE state = 'pending'";
+    until_none(client, pending).await?;
     let mut doubts = 0;
     for key in (0..keys).map(|key| format!("key-{key}")) {
         ensure!(place.count(&key) < 2, "{key} ran twice");
-        let deadline = Instant::now() + PATIENCE;
-        let state = loop {
-            let shown = place.show(&key).await?;
-            let state = shown["state"].as_str().map(str::to_owned);
-            if state.as_deref() != Some("pending") {
-                break state;
-            }
-            ensure!(Instant::now() < deadline, "{shown}");
-        };
-        if state.as_deref() == Some("in_doubt") {
+        let show = async || place.show(&key).await;
+        let shown = until("a key that nobody holds", show, |shown| {
+            shown["state"] != "pending"
+        });
+        if shown.await?["state"] == "in_doubt" {
             doubts += 1;
             let result = json!({ "stdout": format!("done {key}\n") }).to_string();
             let happened = ["--happened", "--result", &result];
@@ -271,7 +267,7 @@ async fn settle_all(place: &Place, keys: usize) -> Result<usize> {
             };
             ensure!(settled.status.success(), "{settled:?}");
         }
-        let repeat = place.once(&[], &key, &line(&key))?.run(PATIENCE).await?;
+        let repeat = place.once(&[], &key, &line(&key))?.run(patience()).await?;
         ensure!(repeat.status.success(), "{key}: {repeat:?}");
         ensure!(
             repeat.stdout == format!("done {key}\n"),
@@ -288,13 +284,13 @@ async fn settle_all(place: &Place, keys: usize) -> Result<usize> {
 
 /// Waits until a file is there.
 pub(super) async fn until_there(path: &Path) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while !path.exists() {
-        ensure!(Instant::now() < deadline, "{} did not come", path.display());
-        sleep(Duration::from_millis(20)).await;
-    }
+    let what = path.display().to_string();
+    until(&what, async || Ok(path.exists()), |is_there| *is_there).await?;
     Ok(())
 }
+
+/// Keys whose process was lost.
+const IN_DOUBT: &str = "SELECT count(*) FROM named_effects WHERE state = 'in_doubt'";
 
 /// A process that is frozen past its lease finds its effect in doubt when it continues.
 async fn frozen(options: &[&str], key: &str, exit: i32) -> Result<(Finished, Value)> {
@@ -310,13 +306,10 @@ async fn frozen(options: &[&str], key: &str, exit: i32) -> Result<(Finished, Val
     until_there(&place.file(key)).await?;
 
     process.sigstop()?;
-    let deadline = Instant::now() + PATIENCE;
-    while place.show(key).await?["state"] != json!("in_doubt") {
-        ensure!(Instant::now() < deadline, "its lease is not over");
-    }
+    until_count(&home.connect().await?, IN_DOUBT, 1).await?;
     std::fs::write(place.file("go"), "")?;
     process.sigcont()?;
-    let status = process.until_exit(PATIENCE).await?;
+    let status = process.until_exit(patience()).await?;
 
     let ended = Finished {
         status,
@@ -352,7 +345,9 @@ async fn a_repeat_follows_a_lost_process_under_the_same_key_where_both_agreed() 
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let place = Place::new(&home)?;
-    let _server = serve_at(Program::semel()?, &home.url(), "2s", place.listen()).await?;
+    let harness = Harness::start()?;
+    let program = faults()?.env("SEMEL_FAULTS", harness.socket());
+    let _server = serve_at(program, &home.url(), "2s", place.listen()).await?;
     let line = r#"echo "$SEMEL_KEY" >> keys; [ -f go ] || sleep 300; echo followed"#;
     let options = ["--lease", "2s", "--on-doubt", "retry"];
     let mut lost = place.once(&options, "a", line)?.start()?;
@@ -360,12 +355,16 @@ async fn a_repeat_follows_a_lost_process_under_the_same_key_where_both_agreed() 
     lost.sigkill()?;
     std::fs::write(place.file("go"), "")?;
     let mut next = place.once(&options, "a", line)?.start()?;
-    sleep(Duration::from_secs(3)).await;
+    until_count(&home.connect().await?, IN_DOUBT, 1).await?;
+    // The next process hears of the doubt, and asks again instead of running the command.
+    let asked = || harness.arm("once.begin.after", Some("a")).until_held();
+    asked().await?.let_go().await;
+    let again = asked().await?;
     assert_eq!(place.count("keys"), 1, "not before its time");
 
-    let ahead = "UPDATE clock SET time_offset = time_offset + '62 seconds'";
-    home.connect().await?.execute(ahead, &[]).await?;
-    let status = next.until_exit(PATIENCE).await?;
+    home.pass("62 seconds").await?;
+    again.let_go().await;
+    let status = next.until_exit(patience()).await?;
 
     ensure!(status.success(), "{status}: {}", next.stderr());
     assert_eq!(next.stdout(), "followed\n");
@@ -387,7 +386,7 @@ async fn a_command_that_may_be_repeated_ends_when_its_server_is_away() -> Result
     until_there(&place.file("a")).await?;
 
     server.process.sigkill()?;
-    let status = process.until_exit(Duration::from_secs(30)).await?;
+    let status = process.until_exit(patience()).await?;
 
     assert_eq!(status.code(), Some(4), "{}", process.stderr());
     ensure!(

@@ -1,20 +1,23 @@
 //! Crashes around what programs and people outside do: the server is killed at every commit of a
 //! task and of an approval, and the client that got no answer asks again.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use hyper::Method;
 use semel_testkit::client::Answer;
-use semel_testkit::{Cluster, Connection, Options, free_address};
+use semel_testkit::{Cluster, Connection, Options, free_address, pace, patience, until};
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use crate::harness::Harness;
 use crate::servers::{Home, Served, faults, serve_at};
 
-/// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The server's lease. The clock is moved past that of a dead one.
+const LEASE: &str = "2s";
+
+/// How long a client rests before it asks again.
+const REST: Duration = Duration::from_millis(50);
 
 const FLOWS: [(&str, &str); 2] = [
     (
@@ -109,7 +112,7 @@ impl<'a> Place<'a> {
         if let When::Coming(point) = when {
             let watch = self.harness.arm(point, Some(&id));
             ensure!(self.server.client.post(&path, body).await?.status == 202);
-            let held = watch.until_held(PATIENCE).await?;
+            let held = watch.until_held().await?;
             self.kill().await?;
             drop(held);
             self.act(flow, &id).await?;
@@ -122,7 +125,7 @@ impl<'a> Place<'a> {
                 let (flow, id, link) = (flow.to_owned(), id.clone(), self.link(flow, &id).await?);
                 tokio::spawn(async move { act(&listen, &home, &flow, &id, &link).await })
             };
-            let held = watch.until_held(PATIENCE).await?;
+            let held = watch.until_held().await?;
             self.kill().await?;
             drop(held);
             acting.await??;
@@ -137,7 +140,7 @@ impl<'a> Place<'a> {
     }
 
     async fn kill(&mut self) -> Result<()> {
-        self.server.process.sigkill()?;
+        self.home.kill(&mut self.server, LEASE).await?;
         self.server = start(self.home, &self.harness, &self.listen).await?;
         Ok(())
     }
@@ -148,11 +151,9 @@ impl<'a> Place<'a> {
             "work" => "SELECT count(*) FROM tasks WHERE input->>'id' = $1",
             _ => "SELECT count(*) FROM approvals WHERE shown->>'id' = $1",
         };
-        let deadline = Instant::now() + PATIENCE;
-        while self.client.query_one(table, &[&id]).await?.get::<_, i64>(0) == 0 {
-            ensure!(Instant::now() < deadline, "the step did not begin");
-            sleep(Duration::from_millis(20)).await;
-        }
+        let look =
+            async || -> Result<i64> { Ok(self.client.query_one(table, &[&id]).await?.get(0)) };
+        until("the step to begin", look, |asked| *asked > 0).await?;
         Ok(())
     }
 
@@ -172,16 +173,13 @@ impl<'a> Place<'a> {
     async fn check(&self, flow: &str, id: &str) -> Result<()> {
         let state =
             "SELECT state::text, result::text FROM runs WHERE convert_from(key, 'UTF8') = $1";
-        let deadline = Instant::now() + PATIENCE;
-        let result: Option<String> = loop {
+        let look = async || -> Result<(String, Option<String>)> {
             let row = self.client.query_one(state, &[&id]).await?;
-            match row.get::<_, &str>(0) {
-                "active" => ensure!(Instant::now() < deadline, "the run is still active"),
-                "succeeded" => break row.get(1),
-                other => bail!("the run is {other}"),
-            }
-            sleep(Duration::from_millis(20)).await;
+            Ok((row.get(0), row.get(1)))
         };
+        let at_rest = |(state, _): &(String, Option<String>)| state != "active";
+        let (state, result) = until("the run to end", look, at_rest).await?;
+        ensure!(state == "succeeded", "the run is {state}");
         let promised = match flow {
             "work" => json!({ "did": id }),
             _ => json!("token:first"),
@@ -200,15 +198,19 @@ impl<'a> Place<'a> {
 
 async fn start(home: &Home, harness: &Harness, listen: &str) -> Result<Served> {
     let program = faults()?.env("SEMEL_FAULTS", harness.socket());
-    serve_at(program, &home.url(), "2s", listen).await
+    serve_at(program, &home.url(), LEASE, listen).await
+}
+
+async fn act(listen: &str, token: &str, flow: &str, id: &str, link: &Value) -> Result<()> {
+    let acted = timeout(patience(), insist(listen, token, flow, id, link)).await;
+    acted.context("a client without an answer")?
 }
 
 /// Does what a worker or a person does, again and again until there is an answer.
-async fn act(listen: &str, token: &str, flow: &str, id: &str, link: &Value) -> Result<()> {
+async fn insist(listen: &str, token: &str, flow: &str, id: &str, link: &Value) -> Result<()> {
     let client = semel_testkit::Client::new(listen, 2);
     let bearer = format!("Bearer {token}");
     let ask = async |path: &str, body: Value| -> Result<Answer> {
-        let deadline = Instant::now() + PATIENCE;
         let headers = [
             ("authorization", bearer.as_str()),
             ("content-type", "application/json"),
@@ -218,9 +220,8 @@ async fn act(listen: &str, token: &str, flow: &str, id: &str, link: &Value) -> R
             let sent = client.send(Method::POST, path, &headers, body.to_string().into());
             match sent.await {
                 Ok(answer) if answer.status.as_u16() < 500 => return Ok(answer),
-                Ok(_) | Err(_) => sleep(Duration::from_millis(50)).await,
+                Ok(_) | Err(_) => pace(REST).await,
             }
-            ensure!(Instant::now() < deadline, "{path} has no answer");
         }
     };
     if flow == "ask" {

@@ -1,18 +1,12 @@
 //! Races of two actors for the same run, with the order of their commits chosen.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
 use semel_testkit::{Cluster, Connection, Options, Peer};
 use serde_json::Value;
-use tokio::time::sleep;
 
 use crate::harness::Harness;
 use crate::servers::{Home, Served};
-
-/// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 const WAITING: &str = "flow: waiting
 trigger:
@@ -37,7 +31,7 @@ async fn a_callback_that_overtakes_its_timeout_resumes_the_run() -> Result<()> {
     // The worker has seen no callback, and is about to write that the time is up.
     let timeout = harness.arm("record.before", Some("one"));
     deliver(&server, "waiting").await?;
-    let timeout = timeout.until_held(PATIENCE).await?;
+    let timeout = timeout.until_held().await?;
     let url: Value = serde_json::from_str(&one(&client, "SELECT value::text FROM kv").await?)?;
     let url = url.as_str().context("an address")?;
     let path = &url[url.find("/callbacks/").context("a callback's address")?..];
@@ -71,10 +65,10 @@ async fn a_late_answer_is_heard_while_the_run_is_being_stopped() -> Result<()> {
     // outcome, and is about to write that the run is stopped for an operator.
     let answered = early.arm("outcome.before", Some("one"));
     deliver(&first, "charge").await?;
-    let answered = answered.until_held(PATIENCE).await?;
+    let answered = answered.until_held().await?;
     let parking = late.arm("outcome.before", Some("one"));
     first.process.sigstop()?;
-    let parking = parking.until_held(PATIENCE).await?;
+    let parking = parking.until_held().await?;
     answered.let_go().await;
     first.process.sigcont()?;
     until(&client, "SELECT count(*)::text FROM late_responses", "1").await?;
@@ -128,7 +122,7 @@ async fn two_concurrent_drops_never_take_the_key_from_the_next_run() -> Result<(
     // The first operator's command has found the run ended, and is about to free its key.
     let judged = harness.arm("drop.judged", Some("one"));
     let (late, second) = tokio::join!(drop_key("late"), async {
-        let judged = judged.until_held(PATIENCE).await?;
+        let judged = judged.until_held().await?;
         let quick = drop_key("quick").await?;
         ensure!(quick.status == 200, "{}", quick.text());
         let second = post(r#"{"id":"one","waits":true}"#).await?;
@@ -159,16 +153,8 @@ async fn one(client: &Connection, sql: &str) -> Result<String> {
 
 /// Waits until a query gives what is wanted.
 async fn until(client: &Connection, sql: &str, wanted: &str) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let found = one(client, sql).await?;
-        if found == wanted {
-            return Ok(());
-        }
-        ensure!(
-            Instant::now() < deadline,
-            "{sql}: {found} instead of {wanted}"
-        );
-        sleep(Duration::from_millis(20)).await;
-    }
+    let look = async || one(client, sql).await;
+    let what = format!("{wanted} by {sql}");
+    semel_testkit::until(&what, look, |found| found == wanted).await?;
+    Ok(())
 }

@@ -3,20 +3,17 @@
 //! It has started the missing runs of a page and dies before it has recorded that page. The next
 //! server reads the page again, and the runs are there.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Result, ensure};
 use hyper::Method;
-use semel_testkit::{Cluster, Connection, Options, Peer};
-use tokio::time::sleep;
+use semel_testkit::{Cluster, Options, Peer};
 
 use crate::harness::Harness;
+use crate::queries::{SUCCEEDED, until_count};
 use crate::servers::Home;
 
-/// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const LEASE: &str = "2s";
 
-const ORDERS: i64 = 250;
+const ORDERS: usize = 250;
 
 const FLOW: &str = r#"flow: orders
 keep: 1d
@@ -44,7 +41,7 @@ async fn a_server_that_dies_during_a_pass_starts_nothing_twice_and_counts_right(
         Peer::start().await?,
         Harness::start()?,
     );
-    let mut server = harness.serve(&home, "2s").await?;
+    let mut server = harness.serve(&home, LEASE).await?;
     let now = client.query_one("SELECT extract(epoch FROM moment())::int8", &[]);
     let now: i64 = now.await?.get(0);
     let flow = FLOW
@@ -57,38 +54,22 @@ async fn a_server_that_dies_during_a_pass_starts_nothing_twice_and_counts_right(
     let asked = home.command(&server, Method::POST, "/v1/reconcile/orders", body);
     let asked = asked.await?;
     ensure!(asked.status == 201, "{asked:?}");
-    let held = watch.until_held(PATIENCE).await?;
-    until(&client, "SELECT count(*) FROM runs", 200).await?;
-    server.process.sigkill()?;
+    let held = watch.until_held().await?;
+    until_count(&client, "SELECT count(*) FROM runs", 200).await?;
+    home.kill(&mut server, LEASE).await?;
     drop(held);
-    let _other = harness.serve(&home, "2s").await?;
+    let _other = harness.serve(&home, LEASE).await?;
     // The pass is free once the dead server's hold on it is over.
     let later = "UPDATE reconcile_passes SET due_at = moment()";
     client.batch_execute(later).await?;
 
     let done = "SELECT count(*) FROM reconcile_passes WHERE state = 'done'";
-    until(&client, done, 1).await?;
+    until_count(&client, done, 1).await?;
     let counts = "SELECT started, known, left_out, page::int8, epoch FROM reconcile_passes";
     let row = client.query_one(counts, &[]).await?;
     let found: Vec<i64> = (0..5).map(|column| row.get(column)).collect();
-    assert_eq!(found, [ORDERS, 0, 10, 3, 2]);
-    let ended = "SELECT count(*) FROM runs WHERE state = 'succeeded'";
-    until(&client, ended, ORDERS).await?;
+    assert_eq!(found, [ORDERS as i64, 0, 10, 3, 2]);
+    until_count(&client, SUCCEEDED, ORDERS).await?;
     let once = "SELECT count(*) FROM kv WHERE entry LIKE 'o-%' AND value::text = '1'";
-    until(&client, once, ORDERS).await
-}
-
-async fn until(client: &Connection, sql: &str, wanted: i64) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let found: i64 = client.query_one(sql, &[]).await?.get(0);
-        if found == wanted {
-            return Ok(());
-        }
-        ensure!(
-            Instant::now() < deadline,
-            "{found} instead of {wanted}: {sql}"
-        );
-        sleep(Duration::from_millis(20)).await;
-    }
+    until_count(&client, once, ORDERS).await
 }

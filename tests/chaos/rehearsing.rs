@@ -1,10 +1,10 @@
 //! Rehearsals beside live work: twenty are asked for at once, and deliveries are accepted as before.
 //!
-//! What is demanded of a release build: 500 deliveries a second, the slowest of a hundred within
-//! 100 ms, nine tenths of the throughput without rehearsals, while a recipe is rehearsed twenty times. A
-//! build for tests demands less by default, of a short flow; `SEMEL_REHEARSING_P99_MS`,
-//! `SEMEL_REHEARSING_RATE`, `SEMEL_REHEARSING_SHARE` and `SEMEL_REHEARSING_FLOW`, the path of a flow, say
-//! what is demanded.
+//! With every change a few rehearsals are asked for, one runs at a time, and deliveries are accepted while
+//! they run. A campaign demands of a release build: 500 deliveries a second, the slowest of a hundred
+//! within 100 ms, nine tenths of the throughput without rehearsals, while a recipe is rehearsed twenty
+//! times. `SEMEL_REHEARSING_P99_MS`, `SEMEL_REHEARSING_RATE`, `SEMEL_REHEARSING_SHARE` and
+//! `SEMEL_REHEARSING_FLOW`, the path of a flow, say otherwise.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -13,39 +13,43 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
-use semel_testkit::{Client, Cluster, Connection, Options, Program};
+use semel_testkit::{Client, Cluster, Connection, Program, pace};
 use serde_json::{Value, json};
 
+use crate::campaign::{is_measured, scaled, storage};
+use crate::queries::{count, until_none};
 use crate::servers::{Home, Served, serve};
 
-/// How many rehearsals are asked for at once.
-const REHEARSALS: usize = 20;
+/// How many rehearsals are asked for at once, unless `SEMEL_REHEARSALS` says otherwise: with every change,
+/// and in a campaign.
+const REHEARSALS: usize = 4;
+const REHEARSALS_FULL: usize = 20;
 
 /// How many deliveries are sent a second, unless the environment says otherwise.
-const RATE: u32 = if cfg!(debug_assertions) { 100 } else { 500 };
+const RATE: u32 = 500;
 
 /// The slowest delivery of a hundred, in milliseconds.
-const P99_MS: u64 = if cfg!(debug_assertions) { 1_500 } else { 100 };
+const P99_MS: u64 = 100;
 
 /// How many times as slow as without rehearsals the slowest of a hundred may be, on a machine that does
 /// not accept them within [`P99_MS`] without any.
 const P99_TIMES: u32 = 3;
 
 /// Which share of the throughput stays while rehearsals run.
-const SHARE: f64 = if cfg!(debug_assertions) { 0.5 } else { 0.9 };
+const SHARE: f64 = 0.9;
 
 /// How many times it is measured beside them, at most: the first time that meets the bounds counts, since
 /// the machine itself may stand still for a while.
 const LOADS_MAX: usize = 3;
 
 /// For how long deliveries are sent each time.
-const LOAD: Duration = Duration::from_secs(if cfg!(debug_assertions) { 5 } else { 15 });
+const LOAD: Duration = Duration::from_secs(15);
 
 /// Over how many connections.
 const CONNECTIONS: usize = 64;
 
-/// How long all rehearsals may take.
-const PATIENCE: Duration = Duration::from_secs(900);
+/// Rehearsals that have not ended.
+const LEFT: &str = "SELECT count(*) FROM rehearsals WHERE state IN ('queued', 'running')";
 
 const FLOW: &str = "flow: order
 trigger:
@@ -60,44 +64,78 @@ examples:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rehearsals_run_one_by_one_and_deliveries_are_accepted_as_before() -> Result<()> {
-    let cluster = Cluster::start(Options::durable()).await?;
+    let rehearsals = scaled("SEMEL_REHEARSALS", REHEARSALS, REHEARSALS_FULL)?;
+    let cluster = Cluster::start(storage()).await?;
     let home = Home::found(cluster.server()).await?;
     let server = serve(Program::semel()?, &home.url(), "10s").await?;
     home.publish(&server, "order", FLOW).await?;
-    let rate = setting("SEMEL_REHEARSING_RATE", RATE);
-    load(&server, "warm", rate, LOAD / 5).await?;
-    let before = load(&server, "before", rate, LOAD).await?;
+    let before = match is_measured() {
+        true => Some(measure_alone(&server).await?),
+        false => None,
+    };
 
     let client = home.connect().await?;
     let watching = Arc::new(AtomicBool::new(true));
-    let most = tokio::spawn(count_at_once(client, watching.clone()));
-    let ids = ask_all(&home, &server).await?;
-    let wanted = Wanted::beside(&before);
-    let mut beside = load(&server, "beside", rate, LOAD).await?;
+    let most = tokio::spawn(count_at_once(home.connect().await?, watching.clone()));
+    let ids = ask_all(&home, &server, rehearsals).await?;
+    match before {
+        Some(before) => measure_beside(&home, &server, &ids, &before).await?,
+        None => deliver_beside(&server, &client).await?,
+    }
+    until_none(&client, LEFT).await?;
+    watching.store(false, Ordering::SeqCst);
+    let most = most.await??;
+
+    let passed = count_ended(&home, &server, &ids).await?;
+    ensure!(passed == rehearsals, "{passed} of {rehearsals} passed");
+    ensure!(most == 1, "{most} rehearsals ran at once on one server");
+    Ok(())
+}
+
+/// Delivers one after another for as long as rehearsals run. Some are accepted while one does.
+async fn deliver_beside(server: &Served, client: &Connection) -> Result<()> {
+    let running = "SELECT count(*) FROM rehearsals WHERE state = 'running'";
+    let (mut number, mut beside) = (0, 0);
+    while count(client, LEFT).await? > 0 {
+        let runs_before = count(client, running).await? > 0;
+        let body = format!(r#"{{"id":"beside-{number}"}}"#);
+        let answer = server.client.post("/hooks/default/order", body).await?;
+        ensure!(answer.status == 202, "{}: {}", answer.status, answer.text());
+        beside += usize::from(runs_before && count(client, running).await? > 0);
+        number += 1;
+        pace(Duration::from_millis(10)).await;
+    }
+    println!("{number} deliveries, {beside} of them while a rehearsal ran");
+    ensure!(beside > 0, "no delivery was accepted beside a rehearsal");
+    Ok(())
+}
+
+async fn measure_alone(server: &Served) -> Result<Accepted> {
+    let rate = setting("SEMEL_REHEARSING_RATE", RATE);
+    load(server, "warm", rate, LOAD / 5).await?;
+    load(server, "before", rate, LOAD).await
+}
+
+async fn measure_beside(
+    home: &Home,
+    server: &Served,
+    ids: &[String],
+    before: &Accepted,
+) -> Result<()> {
+    let rate = setting("SEMEL_REHEARSING_RATE", RATE);
+    let wanted = Wanted::beside(before);
+    let mut beside = load(server, "beside", rate, LOAD).await?;
     for number in 1..LOADS_MAX {
         if wanted.is_met_by(&beside) {
             break;
         }
         println!("measured again after {beside}");
-        beside = load(&server, &format!("beside-{number}"), rate, LOAD).await?;
+        beside = load(server, &format!("beside-{number}"), rate, LOAD).await?;
     }
-    let ended = count_ended(&home, &server, &ids).await?;
-    let begun = Instant::now();
-    while count_ended(&home, &server, &ids).await? < REHEARSALS {
-        ensure!(begun.elapsed() < PATIENCE, "the rehearsals do not end");
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    watching.store(false, Ordering::SeqCst);
-    let most = most.await??;
-
+    let ended = count_ended(home, server, ids).await?;
     println!("without rehearsals: {before}");
-    println!("beside {REHEARSALS} rehearsals: {beside}; {ended} of them ended meanwhile");
-    println!(
-        "rehearsals at once: {most}; all ended {:.1} s later",
-        begun.elapsed().as_secs_f64()
-    );
-    ensure!(most == 1, "{most} rehearsals ran at once on one server");
-    ensure!(ended < REHEARSALS, "nothing was measured beside rehearsals");
+    println!("beside rehearsals: {beside}; {ended} of them ended meanwhile");
+    ensure!(ended < ids.len(), "nothing was measured beside rehearsals");
     ensure!(
         wanted.is_met_by(&beside),
         "{beside}, but wanted: {wanted:?}"
@@ -166,7 +204,7 @@ async fn load(server: &Served, name: &str, rate: u32, lasting: Duration) -> Resu
         let due = begun + Duration::from_secs(1) * number / rate;
         let body = format!(r#"{{"id":"{name}-{number}"}}"#);
         tokio::spawn(async move {
-            tokio::time::sleep_until(due.into()).await;
+            pace(due.saturating_duration_since(Instant::now())).await;
             let answer = client.post("/hooks/default/order", body).await?;
             ensure!(answer.status == 202, "{}: {}", answer.status, answer.text());
             Ok::<_, anyhow::Error>(due.elapsed())
@@ -188,14 +226,14 @@ async fn load(server: &Served, name: &str, rate: u32, lasting: Duration) -> Resu
 }
 
 /// Asks for all rehearsals at once, of the same flow.
-async fn ask_all(home: &Home, server: &Served) -> Result<Vec<String>> {
+async fn ask_all(home: &Home, server: &Served, rehearsals: usize) -> Result<Vec<String>> {
     let source = match std::env::var_os("SEMEL_REHEARSING_FLOW") {
         Some(path) => std::fs::read_to_string(path)?,
         None => FLOW.to_owned(),
     };
     let body = json!({ "source": source, "file": "rehearsed.flow.yaml" }).to_string();
     let id = |number: usize| format!("00000000-0000-4000-8000-0000000000{number:02}");
-    let ids: Vec<String> = (0..REHEARSALS).map(id).collect();
+    let ids: Vec<String> = (0..rehearsals).map(id).collect();
     let asking = ids.iter().map(|id| {
         let path = format!("/v1/rehearsals/{id}");
         let body = body.clone();
@@ -226,7 +264,7 @@ async fn count_at_once(client: Connection, watching: Arc<AtomicBool>) -> Result<
     while watching.load(Ordering::SeqCst) {
         let now: i64 = client.query_one(running, &[]).await?.get(0);
         most = most.max(now);
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        pace(Duration::from_millis(20)).await;
     }
     Ok(most)
 }

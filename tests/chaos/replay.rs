@@ -3,27 +3,19 @@
 //!
 //! All cells of a fault are set up one after the other and struck together, as for business keys.
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use hyper::Method;
 use semel_testkit::client::Answer;
 use semel_testkit::peer::Behaviour;
-use semel_testkit::{Cluster, Connection, Options, Peer, Program};
+use semel_testkit::{Cluster, Connection, Options, Peer, Program, patience, until};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
 
 use crate::harness::{Harness, Held};
+use crate::queries::{UNENDED, until_none};
 use crate::servers::{Home, Served, serve};
 
 const LEASE: &str = "2s";
-
-/// How long a run may take to come to its point.
-const REACH_PATIENCE: Duration = Duration::from_secs(20);
-
-/// How long everything may take to come to rest.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// The first two effects are done by the run that is replayed; the third failed.
 const FLOW: &str = "flow: forward
@@ -101,11 +93,8 @@ async fn a_run_that_was_resumed_meanwhile_is_not_ended() -> Result<()> {
     let resume = json!({ "reason": "try again" }).to_string();
     let path = format!("/v1/runs/{run}/resume");
     home.command(&first, Method::POST, &path, resume).await?;
-    let deadline = Instant::now() + PATIENCE;
-    while peer.count("/keyed/ship/o-1").await?.calls < 3 {
-        ensure!(Instant::now() < deadline, "it was not sent again");
-        sleep(Duration::from_millis(20)).await;
-    }
+    let look = async || peer.count("/keyed/ship/o-1").await;
+    until("a third request", look, |count| count.calls >= 3).await?;
     fail(&first, &client, "o-1", "needs_review").await?;
     cell.held.let_go().await;
     let answer = cell.replay.await??;
@@ -154,7 +143,7 @@ async fn play(fault: Fault) -> Result<()> {
     for cell in &placed {
         next.push(replay_again(&home, &second, cell).await?);
     }
-    until_quiet(&client).await?;
+    until_none(&client, UNENDED).await?;
     if fault == Fault::Pause {
         first.process.sigcont()?;
     }
@@ -165,9 +154,13 @@ async fn play(fault: Fault) -> Result<()> {
     for cell in placed {
         cell.held.let_go().await;
     }
-    // A worker that continues where it stopped may begin what is over.
-    sleep(Duration::from_secs(2)).await;
-    until_quiet(&client).await?;
+    if fault == Fault::Pause {
+        // A worker that continues where it stopped may begin what is over. It has done so when it ends.
+        home.until_live(&first).await?;
+        first.process.sigterm()?;
+        first.process.until_exit(patience()).await?;
+        until_none(&client, UNENDED).await?;
+    }
     for (id, next) in cells.iter().zip(&next) {
         check(&client, &peer, id, next)
             .await
@@ -182,16 +175,13 @@ async fn fail(server: &Served, client: &Connection, id: &str, state: &str) -> Re
     let answer = server.client.post("/hooks/default/forward", body).await?;
     let run = answer.json::<Value>()?["run"].as_str().map(str::to_owned);
     let run = run.with_context(|| answer.text())?;
-    let deadline = Instant::now() + PATIENCE;
-    let sql = "SELECT state::text FROM runs WHERE convert_from(key, 'UTF8') = $1";
-    loop {
-        let row = client.query_opt(sql, &[&id]).await?;
-        if row.is_some_and(|row| row.get::<_, &str>(0) == state) {
-            return Ok(run);
-        }
-        ensure!(Instant::now() < deadline, "{id} is not {state}");
-        sleep(Duration::from_millis(20)).await;
-    }
+    let look = async || -> Result<Option<String>> {
+        let sql = "SELECT state::text FROM runs WHERE convert_from(key, 'UTF8') = $1";
+        Ok(client.query_opt(sql, &[&id]).await?.map(|row| row.get(0)))
+    };
+    let what = format!("{id} to be {state}");
+    until(&what, look, |now| now.as_deref() == Some(state)).await?;
+    Ok(run)
 }
 
 /// Previews the replay, and carries it out until the server stands at the point.
@@ -210,7 +200,7 @@ async fn place(
     let digest = preview["digest"].as_str().context("a digest")?.to_owned();
     let watch = harness.arm(point, Some(&id));
     let replay = tokio::spawn(ask(home, server, &run, &digest));
-    let held = watch.until_held(REACH_PATIENCE).await?;
+    let held = watch.until_held().await?;
     Ok(Placed {
         id,
         run,
@@ -243,32 +233,11 @@ fn ask(
 
 /// The operator repeats the request at another server until it is answered.
 async fn replay_again(home: &Home, server: &Served, cell: &Placed) -> Result<String> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let answer = ask(home, server, &cell.run, &cell.digest).await?;
-        if answer.status.is_success() {
-            let said: Value = answer.json()?;
-            return Ok(said["run"].as_str().context("a run")?.to_owned());
-        }
-        if Instant::now() > deadline {
-            bail!("{}: {}", cell.id, answer.text());
-        }
-        sleep(Duration::from_millis(200)).await;
-    }
-}
-
-/// Waits until every run has ended.
-async fn until_quiet(client: &Connection) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let sql = "SELECT count(*) FROM runs WHERE ended_at IS NULL";
-        let left: i64 = client.query_one(sql, &[]).await?.get(0);
-        if left == 0 {
-            return Ok(());
-        }
-        ensure!(Instant::now() < deadline, "{left} runs do not end");
-        sleep(Duration::from_millis(50)).await;
-    }
+    let repeat = async || ask(home, server, &cell.run, &cell.digest).await;
+    let what = format!("the replay of {}", cell.id);
+    let answer = until(&what, repeat, |answer| answer.status.is_success()).await?;
+    let said: Value = answer.json()?;
+    Ok(said["run"].as_str().context("a run")?.to_owned())
 }
 
 /// The key has two runs, of which the second succeeded and is the one that was answered; each effect

@@ -1,25 +1,24 @@
 //! Five hundred runs are cancelled by one plan, while the server that works on it is killed again and
 //! again.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
-use semel_testkit::{Cluster, Connection, Options, Program};
+use semel_testkit::{Cluster, Options, Program, until};
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
+use crate::queries::count;
 use crate::servers::{Home, Served, serve};
 
 const LEASE: &str = "2s";
 
+/// How long a dead server holds its job, at the most.
+const HELD_FOR: &str = "10s";
+
 /// How many runs are cancelled.
-const RUNS: i64 = 500;
+const RUNS: usize = 500;
 
 /// After how many of them the server dies.
-const RUNS_PER_KILL: i64 = 150;
-
-const PATIENCE: Duration = Duration::from_secs(120);
+const RUNS_PER_KILL: usize = 150;
 
 const FLOW: &str = "flow: sleepers\ntrigger:\n  webhook: { auth: none, key: input.id }\nsteps:\n  \
     - { id: nap, wait: { for: 30d } }\n";
@@ -28,11 +27,7 @@ const CANCELLED: &str = "SELECT count(*) FROM runs WHERE state = 'cancelled'";
 
 const DONE: &str = "SELECT count(*) FROM run_job_items WHERE state = 'done'";
 
-async fn count(client: &Connection, sql: &str) -> Result<i64> {
-    Ok(client.query_one(sql, &[]).await?.get(0))
-}
-
-async fn deliver(server: &Served, from: i64, to: i64) -> Result<()> {
+async fn deliver(server: &Served, from: usize, to: usize) -> Result<()> {
     for number in from..to {
         let body = json!({ "id": format!("s-{number}") }).to_string();
         let answer = server.client.post("/hooks/default/sleepers", body).await?;
@@ -70,16 +65,24 @@ async fn a_job_survives_the_kill_of_its_server() -> Result<()> {
     let made: Value = made.await?.json()?;
     let job = made["job"].as_str().context(made.to_string())?.to_owned();
     let (mut kills, mut next) = (0, RUNS_PER_KILL);
-    let deadline = Instant::now() + PATIENCE;
-    while count(&client, CANCELLED).await? < RUNS {
-        let done = count(&client, DONE).await?;
-        if done >= next && done < RUNS {
-            server.process.sigkill()?;
-            server = serve(Program::semel()?, &home.url(), LEASE).await?;
-            (kills, next) = (kills + 1, done + RUNS_PER_KILL);
+    loop {
+        let look = async || -> Result<(usize, usize)> {
+            Ok((
+                count(&client, CANCELLED).await?,
+                count(&client, DONE).await?,
+            ))
+        };
+        let is_due = |(cancelled, done): &(usize, usize)| *cancelled == RUNS || *done >= next;
+        let (cancelled, done) = until("more of the job to be done", look, is_due).await?;
+        if cancelled == RUNS {
+            break;
         }
-        ensure!(Instant::now() < deadline, "{done} of {RUNS}");
-        sleep(Duration::from_millis(2)).await;
+        next = done + RUNS_PER_KILL;
+        if done < RUNS {
+            home.kill(&mut server, HELD_FOR).await?;
+            server = serve(Program::semel()?, &home.url(), LEASE).await?;
+            kills += 1;
+        }
     }
 
     let refused = refused.context("the old plan is refused")?;
@@ -87,17 +90,12 @@ async fn a_job_survives_the_kill_of_its_server() -> Result<()> {
     assert_eq!(new["count"], json!(RUNS));
     ensure!(kills > 0, "the job was carried out before a server died");
     let path = format!("/v1/run-jobs/{job}");
-    let until = Instant::now() + PATIENCE;
-    loop {
+    let look = async || -> Result<Value> {
         let shown = home.command(&server, Method::GET, &path, String::new());
-        let shown: Value = shown.await?.json()?;
-        if shown["state"] == "done" {
-            assert_eq!(shown["done"], json!(RUNS), "{shown}");
-            break;
-        }
-        ensure!(Instant::now() < until, "{shown}");
-        sleep(Duration::from_millis(100)).await;
-    }
+        shown.await?.json()
+    };
+    let shown = until("the end of the job", look, |shown| shown["state"] == "done").await?;
+    assert_eq!(shown["done"], json!(RUNS), "{shown}");
     eprintln!("{RUNS} runs were cancelled while servers were killed {kills} times");
     Ok(())
 }

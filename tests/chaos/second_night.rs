@@ -15,12 +15,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use semel_testkit::peer::Behaviour;
-use semel_testkit::{Cluster, Connection, Options, Peer, Program};
+use semel_testkit::{Chance, Cluster, Connection, Peer, Program, until};
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
-use crate::campaign::{keep_figures, size};
-use crate::chance::Chance;
+use crate::campaign::{keep_figures, size, storage};
 use crate::queries::{UNENDED, count};
 use crate::servers::{Home, Served, serve};
 
@@ -40,11 +38,6 @@ const IDLE_MAX: Duration = Duration::from_secs(3);
 
 /// How many answers the destination loses in a night that opens a month.
 const ANSWERS_LOST: u32 = 2;
-
-/// How long a night may take.
-const NIGHT_MAX: Duration = Duration::from_secs(120);
-
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 const FLOW: &str = r#"flow: FLOW
 trigger:
@@ -107,7 +100,7 @@ async fn two_flows_that_ask_for_the_same_invoice_every_night_have_one() -> Resul
 }
 
 async fn play(flows: &'static [&'static str], scope: &str) -> Result<Value> {
-    let cluster = Cluster::start(Options::durable()).await?;
+    let cluster = Cluster::start(storage()).await?;
     let begun = Instant::now();
     let mut billing = Billing::open(&cluster, flows, scope).await?;
     for night in 0..billing.nights {
@@ -150,7 +143,7 @@ impl Billing {
         let due = Instant::now().checked_sub(kill_every);
         Ok(Self {
             flows,
-            nights: size("SEMEL_NIGHTS", 6)?,
+            nights: size("SEMEL_NIGHTS", 5)?,
             customers,
             kill_every,
             home,
@@ -177,12 +170,15 @@ impl Billing {
             let lost = Behaviour::CloseWithoutAnswer;
             self.peer.next_times("/slow/", ANSWERS_LOST, lost).await?;
         }
-        let deadline = Instant::now() + NIGHT_MAX;
-        while !self.is_over(night).await? {
-            ensure!(Instant::now() < deadline, "night {night} does not end");
-            self.kill_when_due().await?;
-            sleep(LOOK_EVERY).await;
-        }
+        let kill_and_look = async || -> Result<bool> {
+            let is_over = self.is_over(night).await?;
+            if !is_over {
+                self.kill_when_due().await?;
+            }
+            Ok(is_over)
+        };
+        let what = format!("the end of night {night}");
+        until(&what, kill_and_look, |is_over| *is_over).await?;
         Ok(())
     }
 

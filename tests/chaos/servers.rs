@@ -5,10 +5,10 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Result, ensure};
-use hyper::Method;
+use hyper::{Method, StatusCode};
 use semel_testkit::client::Answer;
 use semel_testkit::semel::{self, Api, migrate};
-use semel_testkit::{Client, Connection, Process, Program, Server};
+use semel_testkit::{Client, Connection, Process, Program, Server, until};
 
 /// The database of every storm.
 const DATABASE: &str = "semel";
@@ -72,6 +72,32 @@ impl Home {
         self.api(server).command(method, path, body).await
     }
 
+    /// Moves the database's clock ahead by an interval.
+    pub(crate) async fn pass(&self, interval: &str) -> Result<()> {
+        let ahead = format!("UPDATE clock SET time_offset = time_offset + interval '{interval}'");
+        Ok(self.connect().await?.batch_execute(&ahead).await?)
+    }
+
+    /// Kills the only server, and moves the clock past what it holds: the next one waits for nothing.
+    pub(crate) async fn kill(&self, server: &mut Served, held_for: &str) -> Result<()> {
+        server.process.sigkill()?;
+        self.pass(held_for).await
+    }
+
+    /// Waits until a server has a live session: one that was paused past its lease has noticed that,
+    /// and begun another.
+    pub(crate) async fn until_live(&self, server: &Served) -> Result<()> {
+        let client = self.connect().await?;
+        let process = format!("pid {}", server.process.id());
+        let look = async || -> Result<i64> {
+            let live = "SELECT count(*) FROM sessions
+                         WHERE process = $1 AND lost_at IS NULL AND expires_at > moment()";
+            Ok(client.query_one(live, &[&process]).await?.get(0))
+        };
+        until("a session of the server", look, |live| *live > 0).await?;
+        Ok(())
+    }
+
     fn api<'a>(&'a self, server: &'a Served) -> Api<'a> {
         Api::new(&server.client, &self.token)
     }
@@ -82,6 +108,20 @@ pub(crate) struct Served {
     pub(crate) process: Process,
     pub(crate) address: SocketAddr,
     pub(crate) client: Arc<Client>,
+}
+
+/// Waits until every server knows the flow that was published last, and all before it.
+pub(crate) async fn until_known(servers: &[Served], flow: &str) -> Result<()> {
+    let path = format!("/hooks/default/{flow}");
+    for server in servers {
+        // A hook that is known takes deliveries and is not asked first; any other is not found.
+        let ask = async || -> Result<StatusCode> {
+            let asked = server.client.send(Method::OPTIONS, &path, &[], "".into());
+            Ok(asked.await?.status)
+        };
+        until("a server that knows the flow", ask, |status| *status == 405).await?;
+    }
+    Ok(())
 }
 
 /// Starts a server and waits until it listens.
@@ -108,7 +148,7 @@ pub(crate) async fn serve_at(
 
 /// The product with fault points: what `SEMEL_FAULTS_BIN` names, or the one built beside this test.
 ///
-/// This package asks for the fault points, so that every build of the whole workspace has them.
+/// Every build with debug assertions has fault points: a development build, and the profile `faults`.
 pub(crate) fn faults() -> Result<Program> {
     static HAS_POINTS: OnceLock<bool> = OnceLock::new();
     let path = Program::beside("semel", "SEMEL_FAULTS_BIN")?.path();
@@ -119,7 +159,7 @@ pub(crate) fn faults() -> Result<Program> {
     };
     ensure!(
         *HAS_POINTS.get_or_init(is_found),
-        "{} has no fault points: build the whole workspace, `cargo build --workspace --all-targets`",
+        "{} has no fault points: it was built without debug assertions",
         path.display()
     );
     Ok(Program::semel_at(path))

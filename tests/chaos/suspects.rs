@@ -1,10 +1,7 @@
 //! A run that crashes every process that carries it: it is quarantined, and no other run with it.
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result, ensure};
-use semel_testkit::{Cluster, Connection, Options, Peer};
-use tokio::time::sleep;
+use anyhow::{Result, ensure};
+use semel_testkit::{Cluster, Connection, Options, Peer, until};
 
 use crate::harness::Harness;
 use crate::servers::Home;
@@ -14,12 +11,6 @@ const NEIGHBOURS: usize = 8;
 
 /// How often a process may crash before the run is found: twice among others, then alone.
 const KILLS_MAX: usize = 9;
-
-/// How long a round may take, and how long all neighbours may take one after another.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How often something outside is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 const LEASE: &str = "2s";
 
@@ -36,7 +27,7 @@ async fn a_run_that_ends_its_process_is_quarantined_alone() -> Result<()> {
     let source = format!(
         "flow: slow\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\nsteps:\n  - id: call\n\
          \x20   http: {{ post: '{}', json: {{ id: '${{{{ input.id }}}}' }} }}\n    guard: key\n",
-        peer.url("/slow/2000/keyed/x")
+        peer.url("/slow/1000/keyed/x")
     );
     home.publish(&server, "slow", &source).await?;
 
@@ -50,8 +41,8 @@ async fn a_run_that_ends_its_process_is_quarantined_alone() -> Result<()> {
     let sender = server.client.clone();
     let body = format!(r#"{{"id":"{POISON}"}}"#);
     let sent = tokio::spawn(async move { sender.post("/hooks/default/slow", body).await });
-    let held = watch.until_held(PATIENCE).await?;
-    server.process.sigkill()?;
+    let held = watch.until_held().await?;
+    home.kill(&mut server, LEASE).await?;
     drop(held);
     sent.await?.ok();
 
@@ -62,14 +53,14 @@ async fn a_run_that_ends_its_process_is_quarantined_alone() -> Result<()> {
         let watch = harness.arm("outcome.before", Some(POISON));
         server = harness.serve(&home, LEASE).await?;
         let held = tokio::select! {
-            held = watch.until_held(PATIENCE) => Some(held?),
+            held = watch.until_held() => Some(held?),
             stopped = until_stopped(&client) => {
                 stopped?;
                 None
             }
         };
         let Some(held) = held else { break };
-        server.process.sigkill()?;
+        home.kill(&mut server, LEASE).await?;
         drop(held);
         kills += 1;
         ensure!(kills <= KILLS_MAX, "it still moves after {kills} kills");
@@ -95,24 +86,14 @@ async fn keys(client: &Connection, state: &str) -> Result<Vec<String>> {
 }
 
 async fn until_stopped(client: &Connection) -> Result<()> {
-    while !keys(client, "quarantined")
-        .await?
-        .contains(&POISON.to_owned())
-    {
-        sleep(LOOK_EVERY).await;
-    }
+    let look = async || keys(client, "quarantined").await;
+    let is_there = |keys: &Vec<String>| keys.iter().any(|key| key == POISON);
+    until("the run to be quarantined", look, is_there).await?;
     Ok(())
 }
 
 async fn until_over(client: &Connection) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let active = keys(client, "active").await?;
-        if active.is_empty() {
-            return Ok(());
-        }
-        let left = deadline.checked_duration_since(Instant::now());
-        left.with_context(|| format!("{active:?} still move"))?;
-        sleep(LOOK_EVERY).await;
-    }
+    let look = async || keys(client, "active").await;
+    until("all runs to end", look, |active| active.is_empty()).await?;
+    Ok(())
 }

@@ -9,21 +9,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Client, Cluster, Connection, Options, Peer, Program};
+use semel_testkit::{Chance, Client, Cluster, Connection, Peer, Program, pace};
 use serde_json::{Value, json};
 use tokio::sync::RwLock;
-use tokio::time::sleep;
 
-use crate::campaign::{keep_figures, size};
-use crate::chance::Chance;
+use crate::campaign::{is_measured, keep_figures, size, storage};
 use crate::queries::{ACTIVE, until_none};
-use crate::servers::{Home, Served, serve};
+use crate::servers::{Home, Served, serve, until_known};
 
-/// How long servers are killed; `SEMEL_THREE_SERVERS_S` says otherwise.
-const STORM: Duration = Duration::from_secs(20);
+/// How many servers are killed at least, one a second; `SEMEL_THREE_SERVERS_S` says otherwise.
+const KILLS: usize = 6;
+
+/// How many runs have to be in the hands of servers that are killed.
+const ORPHANS: usize = 5;
 
 /// How often a server is killed.
 const KILL_EVERY: Duration = Duration::from_secs(1);
@@ -31,7 +32,7 @@ const KILL_EVERY: Duration = Duration::from_secs(1);
 /// The servers' lease.
 const LEASE: &str = "2s";
 
-/// The most that a run of a killed server may wait: its lease and two seconds.
+/// The most that a run of a killed server may wait where it is measured: its lease and two seconds.
 const GAP_MAX_S: f64 = 4.0;
 
 /// How many senders there are, each with one delivery at a time.
@@ -42,9 +43,6 @@ const REST: Duration = Duration::from_millis(40);
 
 /// Every so many deliveries one goes to the flow without a guard.
 const REVIEW_EVERY: usize = 5;
-
-/// How long runs may take to come to rest after the storm.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A delivery that was answered with success.
 struct Accepted {
@@ -61,7 +59,7 @@ struct Orphan {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_lost_or_done_twice_while_servers_die() -> Result<()> {
-    let cluster = Cluster::start(Options::durable()).await?;
+    let cluster = Cluster::start(storage()).await?;
     let home = Home::found(cluster.server()).await?;
     let peer = Peer::start().await?;
     let mut servers = Vec::new();
@@ -77,8 +75,7 @@ async fn nothing_is_lost_or_done_twice_while_servers_die() -> Result<()> {
         );
         home.publish(&servers[0], name, &source).await?;
     }
-    // Every server learns of the flows by itself.
-    sleep(Duration::from_secs(2)).await;
+    until_known(&servers, "review").await?;
     let client = home.connect().await?;
     let addresses: Arc<RwLock<Vec<Arc<Client>>>> = Arc::new(RwLock::new(
         servers.iter().map(|server| server.client.clone()).collect(),
@@ -91,11 +88,9 @@ async fn nothing_is_lost_or_done_twice_while_servers_die() -> Result<()> {
 
     let mut chance = Chance::new("three servers");
     let mut orphans = Vec::new();
-    let storm = size("SEMEL_THREE_SERVERS_S", STORM.as_secs()).map(Duration::from_secs)?;
-    let (begun, mut kills) = (Instant::now(), 0);
-    let mut second = tokio::time::interval(KILL_EVERY);
-    while begun.elapsed() < storm {
-        second.tick().await;
+    let (wanted, mut kills) = (size("SEMEL_THREE_SERVERS_S", KILLS)?, 0);
+    while kills < wanted || orphans.len() < ORPHANS {
+        pace(KILL_EVERY).await;
         let index = chance.below(servers.len());
         orphans.extend(kill(&mut servers[index], &client).await?);
         kills += 1;
@@ -107,7 +102,7 @@ async fn nothing_is_lost_or_done_twice_while_servers_die() -> Result<()> {
     for sender in senders {
         accepted.extend(sender.await??);
     }
-    until_none(&client, ACTIVE, PATIENCE).await?;
+    until_none(&client, ACTIVE).await?;
 
     let doubts = check_runs(&client, &accepted).await?;
     check_effects(&client, &peer, &accepted).await?;
@@ -124,8 +119,9 @@ async fn nothing_is_lost_or_done_twice_while_servers_die() -> Result<()> {
         "effects_twice": 0,
     });
     println!("{figures:#}");
-    ensure!(!gaps.is_empty(), "no server died with a run in its hands");
-    ensure!(longest <= GAP_MAX_S, "a run waited {longest:.2} s");
+    if is_measured() {
+        ensure!(longest <= GAP_MAX_S, "a run waited {longest:.2} s");
+    }
     keep_figures("three-servers", &figures)
 }
 
@@ -160,10 +156,10 @@ async fn send(
                 Ok(answer) => ensure!(answer.status.is_server_error(), "{}", answer.text()),
                 Err(_) => {}
             }
-            sleep(REST).await;
+            pace(REST).await;
         };
         accepted.push(Accepted { key, run });
-        sleep(REST).await;
+        pace(REST).await;
     }
     Ok(accepted)
 }

@@ -3,17 +3,13 @@
 //! There are two commits: the run's, and the schedule's. A server is killed, or frozen, before the
 //! first, between the two, and another decides the instant again.
 
-use std::time::{Duration, Instant};
-
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use futures_util::future::try_join_all;
 use semel_testkit::{Cluster, Connection, Options};
-use tokio::time::sleep;
 
 use crate::harness::Harness;
+use crate::queries::{SUCCEEDED, count, until_count};
 use crate::servers::{Home, Served};
-
-/// How long anything here may take; a frozen server's transaction times out after ten seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 const FLOW: &str = "flow: hourly
 trigger:
@@ -30,48 +26,56 @@ const POINTS: [&str; 3] = ["accept.before", "accept.after", "tick.accepted"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_dies_between_a_tick_and_its_record_leaves_one_run() -> Result<()> {
-    for point in POINTS {
-        let world = World::start().await?;
-        let mut server = world.serve().await?;
-        world.publish(&server).await?;
-
-        let watch = world.harness.arm(point, Some(KEY));
-        world.set_clock("2027-01-10T01:00:01Z").await?;
-        let held = watch.until_held(PATIENCE).await?;
-        server.process.sigkill()?;
-        drop(held);
-        let _other = world.serve().await?;
-
-        world.until_recorded(point).await?;
-    }
+    // Worlds wait for leases most of their time, so all points are played at once.
+    let worlds = POINTS.map(|point| async move { dies_at(point).await.context(point) });
+    try_join_all(worlds).await?;
     Ok(())
+}
+
+async fn dies_at(point: &'static str) -> Result<()> {
+    let world = World::start().await?;
+    let mut server = world.serve().await?;
+    world.publish(&server).await?;
+
+    let watch = world.harness.arm(point, Some(KEY));
+    world.set_clock("2027-01-10T01:00:01Z").await?;
+    let held = watch.until_held().await?;
+    server.process.sigkill()?;
+    drop(held);
+    let _other = world.serve().await?;
+
+    world.until_recorded().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_paused_between_a_tick_and_its_record_is_too_late() -> Result<()> {
-    for point in POINTS {
-        let world = World::start().await?;
-        let server = world.serve().await?;
-        world.publish(&server).await?;
-
-        let watch = world.harness.arm(point, Some(KEY));
-        world.set_clock("2027-01-10T01:00:01Z").await?;
-        let held = watch.until_held(PATIENCE).await?;
-        server.process.sigstop()?;
-        let _other = world.serve().await?;
-        world.until_recorded(point).await?;
-        held.let_go().await;
-        server.process.sigcont()?;
-        world.set_clock("2027-01-10T02:00:01Z").await?;
-
-        let second = "SELECT count(*) FROM ticks WHERE nominal = '2027-01-10T02:00:00Z'";
-        world.until(second, 1, point).await?;
-        world.until("SELECT count(*) FROM runs", 2, point).await?;
-        let counted = "SELECT count(*) FROM kv WHERE entry = 'ticks' AND value::text = '2'";
-        world.until(counted, 1, point).await?;
-        world.check(2, point).await?;
-    }
+    let worlds = POINTS.map(|point| async move { pauses_at(point).await.context(point) });
+    try_join_all(worlds).await?;
     Ok(())
+}
+
+async fn pauses_at(point: &'static str) -> Result<()> {
+    let world = World::start().await?;
+    let server = world.serve().await?;
+    world.publish(&server).await?;
+
+    let watch = world.harness.arm(point, Some(KEY));
+    world.set_clock("2027-01-10T01:00:01Z").await?;
+    let held = watch.until_held().await?;
+    server.process.sigstop()?;
+    let _other = world.serve().await?;
+    world.until_recorded().await?;
+    held.let_go().await;
+    server.process.sigcont()?;
+    world.home.until_live(&server).await?;
+    world.set_clock("2027-01-10T02:00:01Z").await?;
+
+    let second = "SELECT count(*) FROM ticks WHERE nominal = '2027-01-10T02:00:00Z'";
+    until_count(&world.client, second, 1).await?;
+    until_count(&world.client, "SELECT count(*) FROM runs", 2).await?;
+    let counted = "SELECT count(*) FROM kv WHERE entry = 'ticks' AND value::text = '2'";
+    until_count(&world.client, counted, 1).await?;
+    world.check(2).await
 }
 
 struct World {
@@ -105,7 +109,7 @@ impl World {
     async fn publish(&self, server: &Served) -> Result<()> {
         self.home.publish(server, "hourly", FLOW).await?;
         let seen = "SELECT count(*) FROM schedules WHERE due_at > moment()";
-        self.until(seen, 1, "the schedule is seen").await
+        until_count(&self.client, seen, 1).await
     }
 
     async fn set_clock(&self, to: &str) -> Result<()> {
@@ -115,54 +119,28 @@ impl World {
     }
 
     /// Waits until the instant is recorded and its run has ended, and counts both.
-    async fn until_recorded(&self, point: &str) -> Result<()> {
-        self.until("SELECT count(*) FROM ticks", 1, point).await?;
-        let ended = "SELECT count(*) FROM runs WHERE state = 'succeeded'";
-        self.until(ended, 1, point).await?;
-        self.check(1, point).await
+    async fn until_recorded(&self) -> Result<()> {
+        until_count(&self.client, "SELECT count(*) FROM ticks", 1).await?;
+        until_count(&self.client, SUCCEEDED, 1).await?;
+        self.check(1).await
     }
 
     /// This many instants have one run each, the recorded one.
-    async fn check(&self, instants: i64, point: &str) -> Result<()> {
-        let runs = self.count("SELECT count(*) FROM runs").await?;
+    async fn check(&self, instants: usize) -> Result<()> {
+        let runs = count(&self.client, "SELECT count(*) FROM runs").await?;
         let fired = "SELECT count(*) FROM ticks t JOIN runs r ON r.id = t.run_id
                       WHERE t.verdict = 'fired'
                         AND convert_from(r.key, 'UTF8') = 'hourly@'
                             || to_char(t.nominal AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')";
-        let fired = self.count(fired).await?;
-        ensure!(
-            runs == instants,
-            "{point}: {runs} runs for {instants} instants"
-        );
+        let fired = count(&self.client, fired).await?;
+        ensure!(runs == instants, "{runs} runs for {instants} instants");
         ensure!(
             fired == instants,
-            "{point}: {fired} of {instants} instants have their run"
+            "{fired} of {instants} instants have their run"
         );
         let done = "SELECT count(*) FROM effects WHERE state = 'done'";
-        let done = self.count(done).await?;
-        ensure!(
-            done == instants,
-            "{point}: {done} effects for {instants} instants"
-        );
+        let done = count(&self.client, done).await?;
+        ensure!(done == instants, "{done} effects for {instants} instants");
         Ok(())
-    }
-
-    async fn until(&self, sql: &str, wanted: i64, what: &str) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let found = self.count(sql).await?;
-            if found == wanted {
-                return Ok(());
-            }
-            ensure!(
-                Instant::now() < deadline,
-                "{what}: {found} instead of {wanted}: {sql}"
-            );
-            sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    async fn count(&self, sql: &str) -> Result<i64> {
-        Ok(self.client.query_one(sql, &[]).await?.get(0))
     }
 }

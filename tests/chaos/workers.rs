@@ -2,38 +2,42 @@
 //! while workers are killed, and the server now and then.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Cluster, Connection, Options, Process, Program, free_address};
+use semel_testkit::{Chance, Cluster, Connection, Process, Program, free_address, pace};
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
-use crate::campaign::{keep_figures, size};
-use crate::chance::Chance;
+use crate::campaign::{keep_figures, size, storage};
 use crate::crowd::{self, Post};
 use crate::queries::{ACTIVE, count};
 use crate::servers::{Home, Served, serve_at};
 
-/// How many tasks each language works through, unless `SEMEL_WORKER_TASKS` says otherwise.
-const TASKS: usize = 1_000;
+/// How many tasks each language works through, unless `SEMEL_WORKER_TASKS` says otherwise: so many at
+/// once, and as many again for as long as the storm lasts.
+const TASKS: usize = 300;
 
 /// How many processes of each language there are.
 const WORKERS: usize = 2;
 
 /// How often a worker is killed.
-const KILL_EVERY: Duration = Duration::from_millis(700);
+const KILL_EVERY: Duration = Duration::from_millis(500);
 
-/// Every so many kills, one is the server's. Not more often: a run that is taken five times by
-/// servers that die before it moves is quarantined, as it should be.
-const SERVER_EVERY: usize = 15;
+/// Every so many kills, one is the server's, the fifth first. Not more often: a run that is taken five
+/// times by servers that die before it moves is quarantined, as it should be.
+const SERVER_EVERY: usize = 20;
+const SERVER_FIRST: usize = 5;
 
 /// The least kills that are a storm.
-const KILLS_MIN: usize = 16;
+const KILLS_MIN: usize = 8;
 
-/// How long all may take for each thousand tasks.
-const PATIENCE: Duration = Duration::from_secs(150);
+/// How many kills in a row may find the same number of runs active.
+const STANDSTILL_MAX: usize = 200;
+
+/// Tasks that were given to another worker.
+const AGAIN: &str = "SELECT count(*) FROM effects WHERE kind = 'task' AND attempt > 1";
 
 const SENDERS: usize = 16;
 
@@ -47,28 +51,37 @@ const QUEUES: [&str; 2] = ["python", "shell"];
 #[tokio::test(flavor = "multi_thread")]
 async fn each_task_has_one_result_however_many_workers_die() -> Result<()> {
     let wanted = size("SEMEL_WORKER_TASKS", TASKS)?;
-    let cluster = Cluster::start(Options::durable()).await?;
+    let cluster = Cluster::start(storage()).await?;
     let home = Home::found(cluster.server()).await?;
     let mut place = Place::open(&home).await?;
     for queue in QUEUES {
         home.publish(&place.server, queue, &flow(queue)).await?;
     }
     let begun = Instant::now();
-    deliver(&place.server, wanted).await?;
+    deliver(&place.server, 0..wanted).await?;
     let accepted_after = begun.elapsed();
 
     let client = home.connect().await?;
-    let patience = PATIENCE * u32::try_from(wanted.div_ceil(1_000))?;
     let (mut chance, mut kills, mut server_kills) = (Chance::new("workers"), 0, 0);
-    while kills < KILLS_MIN || count(&client, ACTIVE).await? > 0 {
-        ensure!(
-            begun.elapsed() < patience,
-            "{} are still active",
-            count(&client, ACTIVE).await?
-        );
-        sleep(KILL_EVERY).await;
+    let (mut tasks, mut standing) = (wanted, (0, 0));
+    loop {
+        let active = count(&client, ACTIVE).await?;
+        if active == 0 {
+            if kills >= KILLS_MIN && count(&client, AGAIN).await? > 0 {
+                break;
+            }
+            // Every kill is to find tasks in hands.
+            deliver(&place.server, tasks..tasks + wanted).await?;
+            tasks += wanted;
+        }
+        standing = match standing {
+            (before, times) if before == active => (active, times + 1),
+            _ => (active, 0),
+        };
+        ensure!(standing.1 < STANDSTILL_MAX, "{active} runs stand still");
+        pace(KILL_EVERY).await;
         kills += 1;
-        if kills % SERVER_EVERY == 0 {
+        if kills % SERVER_EVERY == SERVER_FIRST {
             server_kills += 1;
             place.kill_server(&home).await?;
         } else {
@@ -77,26 +90,21 @@ async fn each_task_has_one_result_however_many_workers_die() -> Result<()> {
     }
     let seconds = begun.elapsed().as_secs_f64();
 
-    check_results(&client, wanted).await?;
-    let again = count(
-        &client,
-        "SELECT count(*) FROM effects WHERE kind = 'task' AND attempt > 1",
-    );
-    let late = count(&client, "SELECT count(*) FROM late_responses");
-    let (again, late) = (again.await?, late.await?);
+    check_results(&client, tasks).await?;
+    let again = count(&client, AGAIN).await?;
+    let late = count(&client, "SELECT count(*) FROM late_responses").await?;
     let figures = json!({
-        "tasks_of_each": wanted,
+        "tasks_of_each": tasks,
         "workers_killed": kills - server_kills,
         "servers_killed": server_kills,
         "accepted_after_s": (accepted_after.as_secs_f64() * 10.0).round() / 10.0,
         "seconds": (seconds * 10.0).round() / 10.0,
         "given_to_another_worker": again,
         "late_answers_kept": late,
-        "results": wanted * QUEUES.len(),
+        "results": tasks * QUEUES.len(),
         "recorded_twice": 0,
     });
     println!("{figures:#}");
-    ensure!(again > 0, "no worker died with a task in its hands");
     keep_figures("workers", &figures)
 }
 
@@ -111,14 +119,14 @@ fn flow(queue: &str) -> String {
     )
 }
 
-async fn deliver(server: &Served, wanted: usize) -> Result<()> {
-    let deliveries = (0..wanted * QUEUES.len()).map(|index| {
-        let (queue, n) = (QUEUES[index % QUEUES.len()], index / QUEUES.len());
-        Post {
-            subject: index,
+/// Delivers tasks with these numbers for each language.
+async fn deliver(server: &Served, numbers: Range<usize>) -> Result<()> {
+    let deliveries = numbers.flat_map(|n| {
+        QUEUES.map(|queue| Post {
+            subject: n,
             path: format!("/hooks/default/{queue}"),
             body: format!(r#"{{"id":"{n}","n":{n}}}"#),
-        }
+        })
     });
     for (_, answer) in crowd::send(server, SENDERS, deliveries.collect()).await? {
         ensure!(answer.status == 202, "{}", answer.text());

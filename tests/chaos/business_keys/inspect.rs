@@ -2,16 +2,15 @@
 //! would: by looking at the destination.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use hyper::Method;
 use semel_testkit::peer::Effect;
+use semel_testkit::until_some;
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
 use super::cell::Cell;
-use super::lane::{LOOK_EVERY, Lane};
+use super::lane::Lane;
 use super::oracle::{Role, Scene, Stands};
 use super::snapshot::{Objections, Snapshot};
 use crate::servers::Served;
@@ -19,16 +18,12 @@ use crate::servers::Served;
 /// After so long an operator may say of any request here that it did not happen.
 const LATER: &str = "UPDATE clock SET time_offset = time_offset + interval '20 minutes'";
 
-/// How long a worker may hold a run that is in doubt.
-const SETTLE_PATIENCE: Duration = Duration::from_secs(20);
-
 impl Lane {
     /// Looks at all cells, settles what is in doubt, and looks again; adds to what was found before.
     pub(super) async fn conclude(
         &self,
         server: &Served,
         cells: &[Cell],
-        rest: Duration,
         mut objections: Objections,
     ) -> Result<Objections> {
         let mut object = |cell: &Cell, found: Vec<String>| {
@@ -49,7 +44,7 @@ impl Lane {
                 refused.get(&cell.object()).cloned().unwrap_or_default(),
             );
         }
-        self.until_rest(cells, Scene::Over, rest).await?;
+        self.until_rest(cells, Scene::Over).await?;
         let snapshot = Snapshot::read(&self.client).await?;
         let effects = self.peer.effects().await?;
         for cell in cells {
@@ -126,20 +121,16 @@ impl Lane {
     /// Settles one doubt, again while a worker holds its run: every lease ends with the clock's leap.
     async fn settle(&self, server: &Served, effect: &str, body: &Value) -> Result<()> {
         let path = format!("/v1/effects/{effect}/settle");
-        let deadline = Instant::now() + SETTLE_PATIENCE;
-        loop {
-            let settled = self
-                .home
-                .command(server, Method::POST, &path, body.to_string());
-            match settled.await {
-                Ok(_) => return Ok(()),
-                Err(error) => {
-                    let busy = error.to_string().contains("run-busy");
-                    ensure!(busy && Instant::now() < deadline, error);
-                }
+        let settle = async || {
+            let body = body.to_string();
+            match self.home.command(server, Method::POST, &path, body).await {
+                Ok(_) => Ok(Some(())),
+                Err(error) if error.to_string().contains("run-busy") => Ok(None),
+                Err(error) => Err(error),
             }
-            sleep(LOOK_EVERY * 5).await;
-        }
+        };
+        let what = format!("{effect} to be settled");
+        self.bounded(until_some(&what, settle)).await
     }
 
     /// The destination acted once, and all requests carried one key.

@@ -1,15 +1,15 @@
 //! A lane: a database, a destination, the server that a fault strikes, and how cells get to their
 //! points.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use semel_testkit::client::Answer;
 use semel_testkit::peer::Behaviour;
-use semel_testkit::{Client, Cluster, Connection, Options, Peer, Program, Proxy};
+use semel_testkit::{Client, Cluster, Connection, Options, Peer, Program, Proxy, until};
 use serde_json::json;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use super::cell::{Cell, Fault, GUARDS, Meeting, Point};
 use super::oracle::Role;
@@ -17,10 +17,8 @@ use super::snapshot::Snapshot;
 use crate::harness::{Harness, Held};
 use crate::servers::{Home, Served, faults, serve};
 
-/// How long a run may take to come to its point.
-const REACH_PATIENCE: Duration = Duration::from_secs(20);
-
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long something is waited for that a seeded bug may keep from coming about at all.
+const WITH_BUG: Duration = Duration::from_secs(8);
 
 /// Where the cells of one fault are played.
 pub(super) struct Lane {
@@ -33,7 +31,7 @@ pub(super) struct Lane {
     pub(super) client: Connection,
     harness: Harness,
     pub(super) first: Served,
-    mistake: Option<&'static str>,
+    pub(super) mistake: Option<&'static str>,
 }
 
 /// A cell whose run stands at its point.
@@ -115,7 +113,7 @@ impl Lane {
             let stands = |(cell, state): &(Cell, &str)| snapshot.name(*cell) == Some(*state);
             wanted.iter().all(stands)
         };
-        self.until(is_there).await.context("the earlier runs")?;
+        self.until("the earlier runs", is_there).await?;
         let held = cells.iter().filter(|cell| cell.meeting == Meeting::Held);
         for cell in held {
             self.until_acted(*cell).await?;
@@ -143,7 +141,7 @@ impl Lane {
             self.bring(&mut placed, Some("name.after")).await?;
             self.deliver(&mut placed, Role::Waiter);
             let waits = |snapshot: &Snapshot| snapshot.waits(cell, Role::Waiter);
-            self.until(waits).await.context("a run that waits")?;
+            self.until("a run that waits", waits).await?;
         }
         if !awaited || cell.point != Point::BeginAfter {
             self.bring(&mut placed, cell.point.failpoint()).await?;
@@ -161,7 +159,7 @@ impl Lane {
             None => self.deliver(placed, Role::Struck),
         }
         match watch {
-            Some(watch) => placed.held = Some(watch.until_held(REACH_PATIENCE).await?),
+            Some(watch) => placed.held = Some(watch.until_held().await?),
             None => self.until_acted(cell).await?,
         }
         Ok(())
@@ -176,22 +174,25 @@ impl Lane {
 
     /// Waits until the destination has acted for a cell.
     pub(super) async fn until_acted(&self, cell: Cell) -> Result<()> {
-        let deadline = Instant::now() + REACH_PATIENCE;
-        while self.peer.count(&cell.path()).await?.effects == 0 {
-            ensure!(Instant::now() < deadline, "{cell}: nothing was sent");
-            sleep(LOOK_EVERY).await;
-        }
+        let look = async || self.peer.count(&cell.path()).await;
+        let what = format!("a request of {cell}");
+        until(&what, look, |count| count.effects > 0).await?;
         Ok(())
     }
 
     /// Waits until the tables are as wanted.
-    pub(super) async fn until(&self, wanted: impl Fn(&Snapshot) -> bool) -> Result<()> {
-        let deadline = Instant::now() + REACH_PATIENCE;
-        while !wanted(&Snapshot::read(&self.client).await?) {
-            ensure!(Instant::now() < deadline, "this does not come about");
-            sleep(LOOK_EVERY).await;
-        }
+    pub(super) async fn until(&self, what: &str, wanted: impl Fn(&Snapshot) -> bool) -> Result<()> {
+        let look = async || -> Result<bool> { Ok(wanted(&Snapshot::read(&self.client).await?)) };
+        until(what, look, |is_there| *is_there).await?;
         Ok(())
+    }
+
+    /// Waits as long as every test does; with a seeded bug for a while only.
+    pub(super) async fn bounded<T>(&self, wait: impl Future<Output = Result<T>>) -> Result<T> {
+        match self.mistake {
+            None => wait.await,
+            Some(mistake) => timeout(WITH_BUG, wait).await.context(mistake)?,
+        }
     }
 }
 

@@ -1,26 +1,24 @@
 //! The faults, and what follows them.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use hyper::Method;
-use semel_testkit::Cut;
 use semel_testkit::peer::Behaviour;
+use semel_testkit::{Cut, patience, until};
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use super::cell::{Cell, Fault, Meeting, Point};
-use super::lane::{LOOK_EVERY, Lane, Placed, deliver};
+use super::lane::{Lane, Placed, deliver};
 use super::oracle::{Role, Scene};
 use super::snapshot::{Objections, Snapshot};
 use crate::servers::Served;
 
-/// What a woken server may begin, it begins within this time.
-const WAKING: Duration = Duration::from_secs(2);
-
-/// How long a commit may take.
-const COMMIT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a commit is waited for whose answer is to be lost. All are played again where another commit
+/// was first on the wire.
+const COMMIT: Duration = Duration::from_secs(10);
 
 /// The commit whose answer was to be lost was not made.
 #[derive(Debug)]
@@ -34,17 +32,10 @@ impl fmt::Display for NotCommitted {
 
 impl std::error::Error for NotCommitted {}
 
-/// How long a server may take to stop.
-const STOP_PATIENCE: Duration = Duration::from_secs(20);
-
 impl Lane {
     /// Kills or pauses the first server with all runs in its hands, and has another take over.
     /// Returns that one, which is alone then, and what was not as it must be before the first woke up.
-    pub(super) async fn strike(
-        &mut self,
-        cells: &[Cell],
-        rest: Duration,
-    ) -> Result<(Served, Objections)> {
+    pub(super) async fn strike(&mut self, cells: &[Cell]) -> Result<(Served, Objections)> {
         let mut placed = Vec::new();
         for cell in cells {
             let at = self.place(*cell).await;
@@ -62,12 +53,12 @@ impl Lane {
         }
         self.send(&second, cells, &[Role::Struck, Role::Later])
             .await?;
-        let found = self.until_rest(cells, Scene::TakenOver, rest).await?;
+        let found = self.until_rest(cells, Scene::TakenOver).await?;
         self.wake(placed).await?;
         self.send(&second, cells, &[Role::Last]).await?;
-        self.until_waiting(cells, rest).await?;
+        self.until_waiting(cells).await?;
         self.peer.let_go().await?;
-        self.until_rest(cells, Scene::Woken, rest).await?;
+        self.until_rest(cells, Scene::Woken).await?;
         self.stop_first().await?;
         Ok((second, found))
     }
@@ -106,7 +97,7 @@ impl Lane {
         }
         if self.fault == Fault::Pause {
             self.first.process.sigcont()?;
-            sleep(WAKING).await;
+            self.home.until_live(&self.first).await?;
         }
         Ok(())
     }
@@ -114,13 +105,13 @@ impl Lane {
     async fn stop_first(&mut self) -> Result<()> {
         if self.fault == Fault::Pause {
             self.first.process.sigterm()?;
-            self.first.process.until_exit(STOP_PATIENCE).await?;
+            self.first.process.until_exit(patience()).await?;
         }
         Ok(())
     }
 
     /// Has the answers to commits lost, a cell at a time; the first server keeps its lease.
-    pub(super) async fn lose_answers(&self, cells: &[Cell], rest: Duration) -> Result<()> {
+    pub(super) async fn lose_answers(&self, cells: &[Cell]) -> Result<()> {
         for cell in cells {
             self.lose_answer(*cell)
                 .await
@@ -129,7 +120,7 @@ impl Lane {
         let roles = [Role::Struck, Role::Later, Role::Last];
         self.send(&self.first, cells, &roles).await?;
         self.peer.let_go().await?;
-        self.until_rest(cells, Scene::Woken, rest).await?;
+        self.until_rest(cells, Scene::Woken).await?;
         Ok(())
     }
 
@@ -139,15 +130,16 @@ impl Lane {
         if let Some(held) = placed.held.take() {
             held.let_go().await;
         }
-        let deadline = Instant::now() + COMMIT_PATIENCE;
-        while !self.is_committed(cell).await? {
-            ensure!(Instant::now() < deadline, NotCommitted);
-            sleep(LOOK_EVERY).await;
-        }
+        let look = async || self.is_committed(cell).await;
+        let committed = until("a commit without an answer", look, |is_there| *is_there);
+        timeout(COMMIT, committed)
+            .await
+            .map_err(|_| NotCommitted)??;
         self.proxy.cut(Cut::Reset);
         self.proxy.resume();
         // What it still commits must not be before the next cell's commit on the same wire.
-        let still = self.until(|snapshot| snapshot.is_still(cell)).await;
+        let is_still = |snapshot: &Snapshot| snapshot.is_still(cell);
+        let still = self.until("runs that move no more", is_still).await;
         let snapshot = Snapshot::read(&self.client).await?;
         still.with_context(|| snapshot.describe(cell))
     }
@@ -192,44 +184,45 @@ impl Lane {
         Ok(())
     }
 
-    /// Waits until the last runs wait whose holder's answer the destination holds.
-    async fn until_waiting(&self, cells: &[Cell], rest: Duration) -> Result<()> {
-        let deadline = Instant::now() + rest;
-        let of_held = || cells.iter().filter(|cell| cell.is_held_later());
-        while Instant::now() < deadline {
-            let snapshot = Snapshot::read(&self.client).await?;
+    /// Waits until the last runs wait whose holder's answer the destination holds. A run that never does
+    /// is judged later.
+    async fn until_waiting(&self, cells: &[Cell]) -> Result<()> {
+        let wait = |snapshot: &Snapshot| {
             let waits = |cell: &Cell| {
                 let last = snapshot.run(*cell, Role::Last);
                 snapshot.waits(*cell, Role::Last) || last.is_some_and(|run| run.state != "active")
             };
-            if of_held().all(waits) {
-                break;
-            }
-            sleep(LOOK_EVERY).await;
+            cells.iter().filter(|cell| cell.is_held_later()).all(waits)
+        };
+        let waiting = self
+            .bounded(self.until("the last runs to wait", wait))
+            .await;
+        if let Err(error) = waiting {
+            println!("{error:#}");
         }
         Ok(())
     }
 
-    /// Waits until all runs stand as they must, or for as long as is reasonable; gives what is not as
-    /// it must be then.
-    pub(super) async fn until_rest(
-        &self,
-        cells: &[Cell],
-        scene: Scene,
-        rest: Duration,
-    ) -> Result<Objections> {
-        let deadline = Instant::now() + rest;
-        loop {
-            let snapshot = Snapshot::read(&self.client).await?;
-            let found: Objections = cells
-                .iter()
-                .map(|cell| (cell.to_string(), snapshot.object_to(*cell, scene)))
-                .filter(|(_, objections)| !objections.is_empty())
-                .collect();
-            if found.is_empty() || Instant::now() > deadline {
-                return Ok(found);
-            }
-            sleep(LOOK_EVERY * 2).await;
+    /// Waits until all runs stand as they must; gives what is not as it must be where a seeded bug keeps
+    /// them from that.
+    pub(super) async fn until_rest(&self, cells: &[Cell], scene: Scene) -> Result<Objections> {
+        let look = async || self.object(cells, scene).await;
+        let rest = until("all runs to stand as they must", look, |found| {
+            found.is_empty()
+        });
+        match self.bounded(rest).await {
+            Err(_) if self.mistake.is_some() => self.object(cells, scene).await,
+            found => found,
         }
+    }
+
+    /// Objections to how the cells stand now.
+    async fn object(&self, cells: &[Cell], scene: Scene) -> Result<Objections> {
+        let snapshot = Snapshot::read(&self.client).await?;
+        let found = cells
+            .iter()
+            .map(|cell| (cell.to_string(), snapshot.object_to(*cell, scene)))
+            .filter(|(_, objections)| !objections.is_empty());
+        Ok(found.collect())
     }
 }

@@ -70,7 +70,8 @@ async fn serve(mut socket: TcpStream, ears: &Mutex<String>, token: &str) -> Opti
         "broken" => reply(500, "", &echo),
         "limited" => reply(429, "retry-after: 3600\r\n", &echo),
         "hang" => {
-            tokio::time::sleep(Duration::from_secs(30)).await;
+            // For as long as the caller likes.
+            while let Ok(1..) = socket.read(&mut [0; 64]).await {}
             return None;
         }
         "cut" => reply(200, "", &echo)

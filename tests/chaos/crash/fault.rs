@@ -29,13 +29,13 @@ impl Fault {
         }
     }
 
-    /// The lease of the servers. One that is killed or paused is followed once its lease is over,
-    /// so that lease is short. One that only loses its database for a moment must not lose its
+    /// The lease of the servers, in seconds. One that is killed or paused is followed once its lease is
+    /// over, so that lease is short. One that only loses its database for a moment must not lose its
     /// lease with it.
-    pub(crate) fn lease(self) -> &'static str {
+    pub(crate) fn lease_secs(self) -> u32 {
         match self {
-            Self::Kill | Self::Pause => "2s",
-            Self::Cut | Self::Postgres => "10s",
+            Self::Kill | Self::Pause => 2,
+            Self::Cut | Self::Postgres => 10,
         }
     }
 }

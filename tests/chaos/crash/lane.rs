@@ -20,7 +20,7 @@ pub(crate) struct Lane<T> {
     /// Takes over what the first server leaves.
     pub(crate) second: Served,
     pub(crate) rounds: u32,
-    mistake: Option<&'static str>,
+    pub(crate) mistake: Option<&'static str>,
 }
 
 impl<T: Table> Lane<T> {
@@ -37,7 +37,8 @@ impl<T: Table> Lane<T> {
             Some(mistake) => faults()?.env("SEMEL_SEEDED_BUG", mistake),
             None => Program::semel()?,
         };
-        let second = serve(table.equip(program), &home.url(), fault.lease()).await?;
+        let lease = format!("{}s", fault.lease_secs());
+        let second = serve(table.equip(program), &home.url(), &lease).await?;
         table.introduce(&home, &second).await?;
         Ok(Self {
             table,
@@ -51,14 +52,15 @@ impl<T: Table> Lane<T> {
         })
     }
 
-    /// Starts the server that the fault will strike.
-    pub(crate) async fn start_first(&self, harness: &Harness) -> Result<Served> {
+    /// Starts the server that the fault will strike. Its lease doubles with every setting of a round.
+    pub(crate) async fn start_first(&self, harness: &Harness, setting: u32) -> Result<Served> {
         let program = faults()?.env("SEMEL_FAULTS", harness.socket());
         let mut program = self.table.equip(program);
         if let Some(mistake) = self.mistake {
             program = program.env("SEMEL_SEEDED_BUG", mistake);
         }
         let database = self.home.url_at(self.proxy.address());
-        serve(program, &database, self.fault.lease()).await
+        let lease = format!("{}s", self.fault.lease_secs() << setting);
+        serve(program, &database, &lease).await
     }
 }

@@ -1,12 +1,9 @@
 //! What the servers do while answers are lost: runs of every shape, a worker, and a subscriber.
 
-use std::time::{Duration, Instant};
-
 use anyhow::{Result, ensure};
 use hyper::Method;
-use semel_testkit::{Connection, Peer, Process, Program};
+use semel_testkit::{Connection, Peer, Process, Program, until};
 use serde_json::json;
-use tokio::time::sleep;
 
 use crate::servers::{Home, Served};
 
@@ -93,9 +90,6 @@ pub(super) fn work(home: &Home, server: &Served) -> Result<Process> {
 /// The lease of a delivery and a second: a delivery without an answer is retried after that.
 const DELIVERY_LEASE_SECS: f64 = 121.0;
 
-/// How long an event may take to be on its way to its subscriber.
-const DISPATCH: Duration = Duration::from_secs(20);
-
 /// Every event is on its way: delivered, or to be tried again when the lease of its delivery is
 /// over.
 pub(super) async fn check_deliveries(client: &Connection, emitted: usize) -> Result<()> {
@@ -105,8 +99,7 @@ pub(super) async fn check_deliveries(client: &Connection, emitted: usize) -> Res
                count(*) FILTER (WHERE state = 'due'
                                   AND due_at > moment() + make_interval(secs => $1))
           FROM webhook_deliveries";
-    let deadline = Instant::now() + DISPATCH;
-    loop {
+    let look = async || -> Result<(i64, i64)> {
         let row = client
             .query_one(deliveries, &[&DELIVERY_LEASE_SECS])
             .await?;
@@ -114,13 +107,10 @@ pub(super) async fn check_deliveries(client: &Connection, emitted: usize) -> Res
         let [all, delivered, failed, late] = counts;
         ensure!(failed == 0, "Semel stopped retrying {failed} deliveries");
         ensure!(late == 0, "{late} deliveries are not tried again soon");
-        if usize::try_from(all)? == emitted && delivered > 0 {
-            return Ok(());
-        }
-        ensure!(
-            Instant::now() < deadline,
-            "{all} of {emitted} events are on their way, {delivered} delivered"
-        );
-        sleep(Duration::from_millis(50)).await;
-    }
+        Ok((all, delivered))
+    };
+    let what = format!("{emitted} events on their way, some delivered");
+    let on_way = |(all, delivered): &(i64, i64)| *all == emitted as i64 && *delivered > 0;
+    until(&what, look, on_way).await?;
+    Ok(())
 }

@@ -95,8 +95,8 @@ pub(crate) async fn prepare(month: &mut Month, count: usize) -> Result<Approvals
     month.deliver(posts.collect()).await?;
     let mut clicks = until_asked(month, count).await?;
     month.chance.shuffle(&mut clicks);
-    // All have come when a third of the month is over.
-    let per_leap = clicks.len() / 30 + 1;
+    // All have come long before the approvals time out.
+    let per_leap = clicks.len() / 20 + 1;
     Ok(Approvals {
         count,
         clicks,

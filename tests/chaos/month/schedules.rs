@@ -7,10 +7,10 @@ use std::collections::{HashMap, HashSet};
 
 use anyhow::{Context, Result, ensure};
 use oracle::{Offsets, Pattern};
+use semel_testkit::Chance;
 use serde_json::{Value, json};
 
 use super::{DAYS, Month, START};
-use crate::chance::Chance;
 
 /// Zones whose clocks change in the month, and two whose do not.
 const ZONES: [&str; 6] = [

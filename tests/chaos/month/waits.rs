@@ -54,10 +54,10 @@ pub(crate) async fn prepare(month: &mut Month, count: usize) -> Result<Waits> {
         body: format!(r#"{{"id":"{id}"}}"#),
     });
     month.deliver(posts.collect()).await?;
-    let mut calls = until_asleep(month, callbacks).await?;
+    let mut calls = until_sleeping(month, callbacks).await?;
     month.chance.shuffle(&mut calls);
-    // All have come when half of the month is over.
-    let per_leap = calls.len() / 30 + 1;
+    // All have come long before the waits time out.
+    let per_leap = calls.len() / 20 + 1;
     Ok(Waits {
         timers,
         callbacks,
@@ -67,7 +67,7 @@ pub(crate) async fn prepare(month: &mut Month, count: usize) -> Result<Waits> {
 }
 
 /// Waits until every address is known, and gives the calls that will be made.
-async fn until_asleep(month: &Month, callbacks: usize) -> Result<Vec<Post>> {
+async fn until_sleeping(month: &Month, callbacks: usize) -> Result<Vec<Post>> {
     let known = "SELECT entry, value #>> '{}' FROM kv WHERE entry LIKE 'url/%'";
     month.until_rows(known, callbacks).await?;
     let mut calls = vec![];

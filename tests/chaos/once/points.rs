@@ -1,21 +1,16 @@
 //! A server that dies at each commit point of `semel once`, before the commit and after it.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
-use semel_testkit::{Cluster, Options};
+use semel_testkit::{Cluster, Options, patience};
 
-use super::{PATIENCE, Place};
+use super::Place;
 use crate::harness::Harness;
 use crate::queries::count;
 use crate::servers::{Home, faults, serve_at};
 
-/// How long a server may take to come to a point.
-const REACHED: Duration = Duration::from_secs(30);
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_dies_at_a_commit_point_has_nothing_run_twice() -> Result<()> {
-    let cluster = Cluster::start(Options::durable()).await?;
+    let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let place = Place::new(&home)?;
     let harness = Harness::start()?;
@@ -33,15 +28,15 @@ async fn a_server_that_dies_at_a_commit_point_has_nothing_run_twice() -> Result<
         let line = format!("echo ran >> {point}; echo said");
         let held = harness.arm(point, Some(point));
         let mut process = place.once(&["--lease", "30s"], point, &line)?.start()?;
-        let held = held.until_held(REACHED).await?;
+        let held = held.until_held().await?;
         server.process.sigkill()?;
         drop(held);
         server = serve().await?;
 
-        let status = process.until_exit(PATIENCE).await?;
+        let status = process.until_exit(patience()).await?;
 
         ensure!(status.success(), "{point}: {status}: {}", process.stderr());
-        let repeat = place.once(&[], point, &line)?.run(PATIENCE).await?;
+        let repeat = place.once(&[], point, &line)?.run(patience()).await?;
         ensure!(repeat.stdout == "said\n", "{point}: {repeat:?}");
         assert_eq!(place.count(point), 1, "{point}");
     }
@@ -50,7 +45,7 @@ async fn a_server_that_dies_at_a_commit_point_has_nothing_run_twice() -> Result<
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_settlement_whose_answer_is_lost_is_recorded_once() -> Result<()> {
-    let cluster = Cluster::start(Options::durable()).await?;
+    let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let place = Place::new(&home)?;
     let harness = Harness::start()?;
@@ -63,12 +58,12 @@ async fn a_settlement_whose_answer_is_lost_is_recorded_once() -> Result<()> {
         .iter()
         .enumerate()
     {
-        let doubt = place.once(&[], point, "exit 17")?.run(PATIENCE).await?;
+        let doubt = place.once(&[], point, "exit 17")?.run(patience()).await?;
         assert_eq!(doubt.status.code(), Some(4), "{doubt:?}");
         let held = harness.arm(point, Some(point));
         let words = ["--did-not-happen"];
         let (settled, held) = tokio::join!(place.settle(point, &words), async {
-            let held = held.until_held(REACHED).await?;
+            let held = held.until_held().await?;
             server.process.sigkill()?;
             anyhow::Ok(held)
         });

@@ -1,12 +1,12 @@
 //! What the journals and the destination say about runs of one key.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use semel_testkit::{Connection, Peer};
 use serde_json::Value;
-use tokio::time::sleep;
+
+use crate::queries::until_none;
 
 /// From the first intent to the end of a run no other of its key is running.
 pub(crate) async fn check_journal(client: &Connection, policy: &str) -> Result<()> {
@@ -86,20 +86,9 @@ pub(crate) async fn check_peer(
     Ok(())
 }
 
-/// No gate has an entry left.
+/// Waits until no gate has an entry left.
 pub(crate) async fn empty(client: &Connection) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        let left = "SELECT (SELECT count(*) FROM gate_entries) + (SELECT count(*) FROM gates)
-                         + (SELECT count(*) FROM gate_exits)";
-        let left: i64 = client.query_one(left, &[]).await?.get(0);
-        if left == 0 {
-            return Ok(());
-        }
-        ensure!(
-            Instant::now() < deadline,
-            "{left} rows are left at the gates"
-        );
-        sleep(Duration::from_millis(100)).await;
-    }
+    let left = "SELECT (SELECT count(*) FROM gate_entries) + (SELECT count(*) FROM gates)
+                     + (SELECT count(*) FROM gate_exits)";
+    until_none(client, left).await
 }

@@ -1,12 +1,9 @@
 //! The table of kinds, as the harness plays it.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use semel_testkit::peer::Count;
 use semel_testkit::{Connection, Peer, Program};
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
 
 use super::super::fault::Fault;
 use super::super::journal::{Journal, Objections};
@@ -14,13 +11,8 @@ use super::super::table::{Approach, Counted, CrashCell, Expected, Table};
 use super::kind::{Cell, Kind, Point};
 use super::oracle;
 use super::places::{MASTER_KEY, Places};
+use crate::queries::until_none;
 use crate::servers::{Home, Served};
-
-/// How long an event may take to be dispatched by a server that looks once a second.
-const DISPATCH_PATIENCE: Duration = Duration::from_secs(15);
-
-/// How often something outside is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The destinations of one lane, which it shares with the others, and the resources of its servers.
 pub(super) struct Kinds<'p> {
@@ -73,7 +65,10 @@ impl Table for Kinds<'_> {
         objections: &mut Objections,
     ) -> Result<Counted> {
         if cell.kind == Kind::Emit {
-            until_dispatched(home).await?;
+            // Every event is with its receivers, and those have ended.
+            let unfinished = "SELECT (SELECT count(*) FROM outbox)
+                                   + (SELECT count(*) FROM runs WHERE state = 'active')";
+            until_none(home, unfinished).await?;
         }
         if let Some(path) = cell.path(id) {
             let count = self.places.peer.count(&path).await?;
@@ -85,20 +80,6 @@ impl Table for Kinds<'_> {
             effects: self.places.count(home, cell.kind, id).await?,
             calls: None,
         })
-    }
-}
-
-/// Waits until every event is with its receivers, and those have ended.
-async fn until_dispatched(client: &Connection) -> Result<()> {
-    let deadline = Instant::now() + DISPATCH_PATIENCE;
-    loop {
-        let unfinished = "SELECT (SELECT count(*) FROM outbox)
-                               + (SELECT count(*) FROM runs WHERE state = 'active')";
-        let row = client.query_one(unfinished, &[]).await?;
-        if row.get::<_, i64>(0) == 0 || Instant::now() > deadline {
-            return Ok(());
-        }
-        sleep(LOOK_EVERY).await;
     }
 }
 
