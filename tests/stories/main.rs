@@ -16,6 +16,7 @@ mod held;
 mod looking_into;
 mod migrate;
 mod once;
+mod once_stopped;
 mod open_hooks;
 mod pause;
 mod recipes;

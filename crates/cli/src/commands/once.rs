@@ -1,8 +1,10 @@
 //! `semel once`: runs a command once under a key, and looks after such keys.
 
 mod begin;
+mod channel;
 mod job;
 mod lease;
+mod limit;
 mod list;
 mod process;
 mod redo;

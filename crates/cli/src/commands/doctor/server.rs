@@ -1,7 +1,7 @@
 //! The server and the token.
 
 use semel_api::ClientError;
-use semel_api::types::{Alerts, Pause};
+use semel_api::types::{Alerts, Pause, ServiceState, ServiceStatus};
 use semel_model::Rights;
 
 use super::Line;
@@ -40,7 +40,51 @@ pub(super) async fn look(ctx: &Context) -> Vec<Line> {
     if let Ok(open) = client.list_pauses().await {
         lines.extend(open.items.iter().map(paused));
     }
+    match client.list_servers().await {
+        Ok(servers) => lines.extend(services(&servers.services)),
+        Err(error) if error.status() == Some(403) => lines.push(unseen()),
+        // A server that does not answer has its line already, too.
+        Err(_) => {}
+    }
     lines
+}
+
+/// Which background services are late: one line for each.
+fn services(found: &[ServiceStatus]) -> Vec<Line> {
+    let late: Vec<Line> = found.iter().filter_map(late).collect();
+    match late.is_empty() {
+        true => vec![Line::ok(
+            "services",
+            format!("all {} are done in time", found.len()),
+        )],
+        false => late,
+    }
+}
+
+fn late(service: &ServiceStatus) -> Option<Line> {
+    let name = printable(&service.service);
+    let (secs, most) = (service.finished_seconds, service.late_after_seconds);
+    let found = match service.state {
+        ServiceState::OnTime => return None,
+        ServiceState::Covered => {
+            format!(
+                "{name} is done by another server: its own has finished nothing for {most:.0} s"
+            )
+        }
+        ServiceState::Late => {
+            format!(
+                "{name} is late: nobody has finished a pass for {secs:.0} s, more than {most:.0} s"
+            )
+        }
+    };
+    let mend = printable(service.hint.as_deref().unwrap_or_default());
+    Some(Line::warn("services", found, mend))
+}
+
+/// Only who manages the installation sees its services.
+fn unseen() -> Line {
+    let found = "not looked at: the token does not have the right instance";
+    Line::ok("services", found)
 }
 
 fn paused(pause: &Pause) -> Line {
@@ -104,5 +148,46 @@ fn spelled(rights: Rights) -> String {
     match rights == Rights::ALL {
         true => "do everything".to_owned(),
         false => rights.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::State;
+    use super::*;
+
+    fn service(name: &str, state: ServiceState, hint: Option<&str>) -> ServiceStatus {
+        ServiceStatus {
+            service: name.to_owned(),
+            is_duty: true,
+            held_here: true,
+            state,
+            finished_seconds: 720.0,
+            late_after_seconds: 90.0,
+            finished_by: Some("host 1".to_owned()),
+            failed_at: None,
+            failed_by: None,
+            error: None,
+            hint: hint.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn each_late_service_has_a_line_that_says_what_to_do() {
+        let on_time = service("alerts", ServiceState::OnTime, None);
+        let late = service("retention_keys", ServiceState::Late, Some("restart host 1"));
+
+        let lines = services(&[on_time.clone(), late]);
+        let well = services(&[on_time]);
+
+        let [line] = lines.as_slice() else {
+            panic!("{lines:?}");
+        };
+        assert_eq!(line.state, State::Warn);
+        assert_eq!(line.mend.as_deref(), Some("restart host 1"));
+        let found = "retention_keys is late: nobody has finished a pass for 720 s, more than 90 s";
+        assert_eq!(line.found, found);
+        assert_eq!(well.len(), 1);
+        assert_eq!(well[0].found, "all 1 are done in time");
     }
 }

@@ -14,22 +14,23 @@ use serde_json::json;
 
 use super::FailedCodes;
 use super::lease::Lease;
-use super::process::{Group, KILL, Process};
+use super::process::{Process, Reach};
 use super::report::Ending;
-use super::signals::Signals;
+use super::signals::{Signals, TSTP, stop_here};
 use super::stored::{self, Written};
 use crate::answer::{Answer, Problem, chain};
 use crate::code;
 use crate::outcome::Outcome;
-use crate::output::Reader;
+use crate::output::{self, Reader};
 
 /// The exit code of a command that could not be started, as shells have it.
 const NOT_STARTED: u8 = 127;
 
-/// How long a command whose lease is lost has between TERM and KILL, at most.
-const KILL_AFTER_MAX: Duration = Duration::from_secs(5);
+/// How long a hold is given up after a signal, at most.
+const ABANDON_PATIENCE: Duration = Duration::from_secs(5);
 
-const TERM: i32 = 15;
+/// Said to people when a command may have been ended for that.
+const NOT_RENEWED: &str = "semel: the lease was not renewed for two thirds of its time";
 
 /// A hold on a key, and what it is for.
 pub(super) struct Job {
@@ -66,7 +67,7 @@ impl Job {
         let ending = self.failure("not-started", message, false);
         // What cannot be reported now is a doubt later: the signal is obeyed all the same.
         let _ = tokio::time::timeout(
-            KILL_AFTER_MAX,
+            ABANDON_PATIENCE,
             ending.send(&self.client, self.hold.lease.to_duration()),
         )
         .await;
@@ -79,13 +80,20 @@ impl Job {
         words: &[OsString],
         mut signals: Signals,
     ) -> Result<Answer, Problem> {
-        let supervised = self.begin.on_doubt == Some(OnDoubt::Retry);
-        let key = self.hold.effect_key;
-        let process = match Process::start(words, key, supervised, self.reader) {
-            Ok(process) => process,
+        let lease = self.lease();
+        if !lease.is_fresh().await {
+            return self.too_late().await;
+        }
+        let (key, reader) = (self.hold.effect_key, self.reader);
+        let started = match self.begin.on_doubt {
+            Some(OnDoubt::Retry) => Process::start_supervised(words, key, reader, lease.terms()),
+            Some(OnDoubt::Ask | OnDoubt::Fail) | None => Process::start(words, key, reader),
+        };
+        let (process, reach) = match started {
+            Ok(started) => started,
             Err(error) => return self.not_started(words, &error).await,
         };
-        let (status, written) = self.attend(process, supervised, &mut signals).await;
+        let (status, written) = self.attend(process, &reach, &lease, &mut signals).await;
         let end = self.judge(status, &written);
         let ending = self.ending(&end, &written);
         tokio::select! {
@@ -97,35 +105,67 @@ impl Job {
         }
     }
 
-    /// Keeps the lease and passes signals on until the command ends. Where another process may follow,
-    /// a lost lease ends the command.
-    async fn attend(
-        &self,
-        process: Process,
-        supervised: bool,
-        signals: &mut Signals,
-    ) -> (io::Result<ExitStatus>, Written) {
-        let (group, span) = (process.group(), self.hold.lease.to_duration());
+    fn lease(&self) -> Lease {
         let beat = HeartbeatOnce {
             scope: self.begin.scope.clone(),
             key: self.begin.key.clone(),
             token: self.hold.token,
         };
-        let lease = Lease::new(self.client.clone(), beat, span, self.since);
-        let mut ending = Box::pin(process.end());
+        let span = self.hold.lease.to_duration();
+        Lease::new(self.client.clone(), beat, span, self.since)
+    }
+
+    /// Keeps the lease and passes signals on until the command ends. Where another process may follow,
+    /// a lost lease ends the command.
+    async fn attend(
+        &self,
+        process: Process,
+        reach: &Reach,
+        lease: &Lease,
+        signals: &mut Signals,
+    ) -> (io::Result<ExitStatus>, Written) {
+        let span = self.hold.lease.to_duration();
+        let mut ending = Box::pin(process.end(reach));
         let watch = async {
             tokio::select! {
-                () = lease.keep() => {}
-                () = lease.is_lost(), if supervised => end(group, span).await,
+                () = lease.keep(|sent| reach.answered(sent)) => {}
+                () = lease.is_lost(), if reach.is_supervised() => reach.end(span).await,
             }
         };
         tokio::pin!(watch);
         let mut watching = true;
         loop {
             tokio::select! {
-                ended = &mut ending => return ended,
-                signal = signals.next() => group.send(signal),
+                ended = &mut ending => {
+                    if reach.is_supervised() && lease.is_silent() {
+                        output::note(NOT_RENEWED);
+                    }
+                    return ended;
+                }
+                signal = signals.any() => {
+                    reach.pass_on(signal);
+                    if signal == TSTP {
+                        stop_here();
+                    }
+                }
                 () = &mut watch, if watching => watching = false,
+            }
+        }
+    }
+
+    /// Ends a hold whose lease was over before the command could be started.
+    async fn too_late(&self) -> Result<Answer, Problem> {
+        let message = "nothing was run: the lease of the key was over before that";
+        let ending = self.failure("not-started", message.to_owned(), false);
+        let lease = self.hold.lease.to_duration();
+        match ending.send(&self.client, lease).await {
+            Ok(()) => Err(Problem::local(message).hint("repeat the command")),
+            Err(error) => {
+                let why = format!(
+                    "{message}, and the server did not record it: {}",
+                    chain(&error)
+                );
+                Err(self.doubt(&why))
             }
         }
     }
@@ -254,11 +294,4 @@ impl End {
             Self::Unknown(why) => why.clone(),
         }
     }
-}
-
-/// Ends a process group: first it is asked to, then it is made to.
-async fn end(group: Group, lease: Duration) {
-    group.send(TERM);
-    tokio::time::sleep((lease / 6).min(KILL_AFTER_MAX)).await;
-    group.send(KILL);
 }

@@ -10,6 +10,7 @@ use semel_api::types::HeartbeatOnce;
 use semel_api::{Client, ClientError, Code};
 use semel_engine::boottime::Boottime;
 
+use super::limit::{Terms, silence_max};
 use crate::commands::worker::passes;
 use crate::output;
 
@@ -44,11 +45,34 @@ impl Lease {
         }
     }
 
+    /// Whether a command may be started. A lease that was left alone for long, because this process
+    /// was stopped, is renewed first; under one that is over another process may have begun.
+    pub(super) async fn is_fresh(&self) -> bool {
+        while self.is_silent() {
+            if self.lost.get() || self.silence() >= self.span {
+                return false;
+            }
+            self.send().await;
+        }
+        true
+    }
+
+    /// What a supervisor goes by from now on.
+    pub(super) fn terms(&self) -> Terms {
+        Terms {
+            lease_ms: u64::try_from(self.span.as_millis()).unwrap_or(u64::MAX),
+            answered_ms: self.answered.get().as_millis(),
+        }
+    }
+
     /// Sends heartbeats, every third of the lease, for as long as there is something to keep.
-    pub(super) async fn keep(&self) {
+    /// `answered` gets the time of each that the server answered.
+    pub(super) async fn keep(&self, answered: impl Fn(Boottime)) {
         while !self.lost.get() {
             self.until(self.span / 3).await;
-            self.send().await;
+            if self.send().await {
+                answered(self.answered.get());
+            }
         }
         std::future::pending::<()>().await;
     }
@@ -56,15 +80,24 @@ impl Lease {
     /// Completes when the server says that the lease is lost, or does not answer for two thirds of
     /// it.
     pub(super) async fn is_lost(&self) {
-        while !self.lost.get() && self.silence() < self.span * 2 / 3 {
+        while !self.is_silent() {
             tokio::time::sleep(self.tick()).await;
         }
     }
 
-    async fn send(&self) {
+    /// Whether the lease is lost, or was not renewed for two thirds of its time.
+    pub(super) fn is_silent(&self) -> bool {
+        self.lost.get() || self.silence() >= silence_max(self.span)
+    }
+
+    /// Sends a heartbeat, and says whether the server answered that the lease is renewed.
+    async fn send(&self) -> bool {
         let sent = Boottime::now();
         match self.client.heartbeat_once(&self.beat, self.span / 3).await {
-            Ok(_) => self.answered.set(sent),
+            Ok(_) => {
+                self.answered.set(sent);
+                return true;
+            }
             Err(error) if is_refusal(&error) => {
                 output::note("semel: the lease of the key is lost");
                 self.lost.set(true);
@@ -75,6 +108,7 @@ impl Lease {
                 tokio::time::sleep(self.span / 3).await;
             }
         }
+        false
     }
 
     async fn until(&self, silence: Duration) {

@@ -101,7 +101,7 @@ fn start(words: &[OsString]) -> io::Result<std::process::Child> {
 }
 
 /// Ends this process as the command ended.
-pub(crate) fn pass_on(status: ExitStatus) -> ExitCode {
+fn pass_on(status: ExitStatus) -> ExitCode {
     match (status.code(), status.signal()) {
         (Some(code), _) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         (None, signal) => {
