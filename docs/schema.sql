@@ -22,7 +22,7 @@ CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'failed');
 CREATE TYPE named_effect_state AS ENUM ('absent', 'pending', 'done', 'failed', 'in_doubt');
 CREATE TYPE tally_kind AS ENUM ('accepted', 'repeat', 'mismatch', 'stale', 'succeeded', 'failed', 'cancelled', 'superseded', 'stopped', 'effect_done', 'effect_failed', 'effect_doubted');
 CREATE TYPE tally_unit AS ENUM ('minute', 'hour', 'day');
-CREATE TYPE alert_kind AS ENUM ('doubt', 'needs_review', 'quarantined', 'held', 'mismatch', 'approval_pending', 'approval_overdue', 'duplicates', 'not_proven', 'test');
+CREATE TYPE alert_kind AS ENUM ('doubt', 'needs_review', 'quarantined', 'held', 'mismatch', 'approval_pending', 'approval_overdue', 'duplicates', 'not_proven', 'event_unreadable', 'test');
 CREATE TYPE alert_message_state AS ENUM ('due', 'sending', 'done', 'failed', 'in_doubt');
 CREATE TYPE rehearsal_state AS ENUM ('queued', 'running', 'passed', 'violated', 'stopped');
 
@@ -491,9 +491,15 @@ CREATE TABLE runs (
     result json,
     -- Why it failed or stopped.
     fault json,
+    -- The code of the fault. A column, because no statement reads JSON that others wrote: the character zero in it is an error there.
+    fault_code text,
     -- The run that it is a child of, where it is an item of foreach or a branch of parallel.
     parent_id uuid,
-    -- When its payloads were erased; it is not resumed or replayed any more.
+    -- Whether it read what earlier runs of its key did. Written when it ends: retention lets those go then.
+    has_inherited boolean NOT NULL DEFAULT false,
+    -- Since when it is not resumed or replayed any more: an erasure of its payloads began, or a part of its child runs was deleted.
+    closed_at timestamp with time zone,
+    -- When the erasure of its payloads was complete. Null while one goes on, or failed.
     erased_at timestamp with time zone,
 
     CONSTRAINT runs_pkey PRIMARY KEY (id),
@@ -522,7 +528,7 @@ CREATE TABLE queue (
     cancel boolean NOT NULL DEFAULT false,
     -- Copied from the run, to find its journal.
     partition_date date NOT NULL,
-    -- Whether a child of the run ended while a worker held the run: the run is due at once when it is returned.
+    -- Whether something came for the run while a worker held it: the run is due at once when the worker lets it sleep.
     woken boolean NOT NULL DEFAULT false,
     -- The namespace that owns the run: namespaces with due runs take turns.
     namespace_id integer NOT NULL,
@@ -869,8 +875,13 @@ CREATE TABLE schedules (
     paused_at timestamp with time zone,
     -- Who paused it.
     paused_by text,
+    -- The session that decides it. Null while none does.
+    holder uuid,
+    -- When that session's lease on it ends, and another may decide it.
+    leased_until timestamp with time zone,
 
-    CONSTRAINT schedules_pkey PRIMARY KEY (id)
+    CONSTRAINT schedules_pkey PRIMARY KEY (id),
+    CONSTRAINT leased_while_held CHECK (((holder IS NULL) = (leased_until IS NULL)))
 ) WITH (fillfactor=70);
 CREATE INDEX schedules_by_due ON schedules USING btree (due_at) WHERE (due_at IS NOT NULL);
 
@@ -1139,7 +1150,7 @@ CREATE INDEX stale_deliveries_by_expiry ON stale_deliveries USING btree (expires
 CREATE INDEX stale_deliveries_by_key ON stale_deliveries USING btree (namespace_id, key);
 CREATE INDEX stale_deliveries_by_newest ON stale_deliveries USING btree (newest_claim);
 
--- Events that committed with their run and are not dispatched yet. A row is removed when each receiver has a delivery.
+-- Events that committed with their run and are not dispatched yet. A row is removed when each receiver has the event.
 CREATE TABLE outbox (
     -- The effect that emitted it: the delivery key that every receiver dedupes by.
     id uuid NOT NULL,
@@ -1153,12 +1164,46 @@ CREATE TABLE outbox (
     data json NOT NULL,
     -- When it committed.
     emitted_at timestamp with time zone NOT NULL,
+    -- When it is dispatched next; while a server dispatches it, the end of that server's lease.
+    due_at timestamp with time zone NOT NULL DEFAULT moment(),
+    -- The session that dispatches it. Null while none does.
+    holder uuid,
+    -- How often it was taken: the pause before the next try grows with it.
+    tries integer NOT NULL DEFAULT 0,
+    -- Whether the waits for it and the subscriptions have it, while a flow does not.
+    is_answered boolean NOT NULL DEFAULT false,
+    -- Whether the last try met something that it could not read: newer, which another server may read, or damaged. Null where it did not.
+    unread text,
 
-    CONSTRAINT outbox_pkey PRIMARY KEY (id)
+    CONSTRAINT outbox_pkey PRIMARY KEY (id),
+    CONSTRAINT outbox_tries_check CHECK ((tries >= 0)),
+    CONSTRAINT outbox_unread_check CHECK ((unread = ANY (ARRAY['newer'::text, 'damaged'::text])))
 );
-CREATE INDEX outbox_by_age ON outbox USING btree (emitted_at, id);
+CREATE INDEX outbox_by_age ON outbox USING btree (emitted_at);
+CREATE INDEX outbox_calls ON outbox USING btree (namespace_id, due_at) WHERE starts_with(event, 'semel.call.'::text);
+CREATE INDEX outbox_events ON outbox USING btree (namespace_id, due_at) WHERE (NOT starts_with(event, 'semel.call.'::text));
+CREATE INDEX outbox_held ON outbox USING btree (holder) WHERE (holder IS NOT NULL);
+CREATE INDEX outbox_unread ON outbox USING btree (unread) WHERE (unread IS NOT NULL);
 
--- Events whose waits are being answered, a page at a time. A row leaves when the last page is answered.
+-- The flows that an event is for, recorded before they are asked. A flow has one trigger for events. Rows go with their event.
+CREATE TABLE outbox_receivers (
+    -- The event.
+    event_id uuid NOT NULL,
+    -- The flow that takes it.
+    flow_id integer NOT NULL,
+    -- The release that was live when the flow was first asked: its trigger gives the key of every repeat.
+    release_id integer NOT NULL,
+    -- The number of the last run of that key that the event may make: a repeat makes none beyond it, even where the key has run out.
+    run_max integer NOT NULL,
+    -- Whether the flow has the event, or refused it for good. Written only where the event stays for others.
+    has_it boolean NOT NULL DEFAULT false,
+
+    CONSTRAINT outbox_receivers_pkey PRIMARY KEY (event_id, flow_id),
+    CONSTRAINT outbox_receivers_event_id_fkey FOREIGN KEY (event_id) REFERENCES outbox(id) ON DELETE CASCADE,
+    CONSTRAINT outbox_receivers_run_max_check CHECK ((run_max >= 0))
+);
+
+-- Events whose waits are being answered, a page at a time. A row leaves when the last page is answered and no wait is left.
 CREATE TABLE broadcasts (
     -- The event.
     event_id uuid NOT NULL,
@@ -1180,6 +1225,10 @@ CREATE TABLE broadcasts (
     path text COLLATE "C",
     -- The cursor: the last wait of that page.
     after uuid,
+    -- Whether the last page is answered: only waits that were left are tried.
+    pages_done boolean NOT NULL DEFAULT false,
+    -- Waits whose runs could not be read: they are tried again until each is answered or gone.
+    left_waits uuid[] NOT NULL DEFAULT '{}'::uuid[],
 
     CONSTRAINT broadcasts_pkey PRIMARY KEY (event_id),
     CONSTRAINT cursor_is_whole CHECK (((path IS NULL) = (after IS NULL)))
@@ -1196,6 +1245,8 @@ CREATE TABLE webhook_deliveries (
     subscription text NOT NULL,
     -- The connection that the latest attempt went to.
     connection text NOT NULL,
+    -- The event's name.
+    event text NOT NULL,
     -- Due until the receiver answers with 2xx, or until Semel gives up.
     state webhook_delivery_state NOT NULL DEFAULT 'due'::webhook_delivery_state,
     -- The CloudEvent, the same bytes on every attempt.
@@ -1536,6 +1587,8 @@ CREATE TABLE duplicates (
     payload json,
     -- Of a held delivery, what a run of its own needs besides the payload: flow, trigger, key, the fingerprint of the payload alone, and the headers and query that the flow reads.
     arrival json,
+    -- Of a held delivery, the flow that it is for.
+    flow text,
     -- What an operator decided about a held delivery: new_key (a run of its own), repeat (answered with the existing run) or dismissed.
     decision text,
     -- The key that the operator chose for its run.
@@ -1567,7 +1620,7 @@ CREATE TABLE duplicates (
 CREATE INDEX duplicates_by_age ON duplicates USING btree (namespace_id, minute, subject);
 CREATE INDEX duplicates_by_run ON duplicates USING btree (run_id);
 CREATE INDEX duplicates_held ON duplicates USING btree (namespace_id, minute, subject) WHERE ((verdict = 'held'::text) AND ((decision IS NULL) OR ((decision = 'new_key'::text) AND (decided_run IS NULL))));
-CREATE INDEX duplicates_held_of_flow ON duplicates USING btree (namespace_id, ((arrival ->> 'flow'::text)), minute, subject) WHERE ((verdict = 'held'::text) AND ((decision IS NULL) OR ((decision = 'new_key'::text) AND (decided_run IS NULL))));
+CREATE INDEX duplicates_held_of_flow ON duplicates USING btree (namespace_id, flow, minute, subject) WHERE ((verdict = 'held'::text) AND ((decision IS NULL) OR ((decision = 'new_key'::text) AND (decided_run IS NULL))));
 
 -- Deliveries that were refused: deduplication cannot be bypassed silently. A storm of them costs a few rows a minute.
 CREATE TABLE refused_deliveries (
@@ -1633,6 +1686,28 @@ CREATE TABLE tallies (
 ) WITH (fillfactor=70);
 CREATE INDEX tallies_by_age ON tallies USING btree (unit, began_at);
 CREATE INDEX tallies_of_flows ON tallies USING btree (namespace_id, began_at) WHERE ((unit = 'hour'::tally_unit) AND (step = ''::text));
+
+-- When each background duty was last done, by any server: one row for a duty. Servers write what they finished every few seconds; a duty whose holders finish nothing is done by another server as well.
+CREATE TABLE duties (
+    -- The duty, by the name of its service in logs and metrics.
+    duty text NOT NULL,
+    -- When a server that holds the duty last finished a pass.
+    finished_at timestamp with time zone,
+    -- Host and process number of that server, for operators.
+    finished_by text,
+    -- When another server, which took the duty because it was late, last finished a pass.
+    covered_at timestamp with time zone,
+    -- Host and process number of that server, for operators.
+    covered_by text,
+    -- When a pass last failed.
+    failed_at timestamp with time zone,
+    -- Host and process number of the server that it failed on, for operators.
+    failed_by text,
+    -- Why it failed.
+    error text,
+
+    CONSTRAINT duties_pkey PRIMARY KEY (duty)
+) WITH (fillfactor=50);
 
 -- Where the alerts of a namespace go. A namespace without a row records no alerts.
 CREATE TABLE alert_settings (

@@ -330,7 +330,10 @@ CREATE TABLE runs (
     ended_at       timestamptz,
     result         json,
     fault          json,
+    fault_code     text,
     parent_id      uuid,
+    has_inherited  boolean NOT NULL DEFAULT false,
+    closed_at      timestamptz,
     erased_at      timestamptz,
     CONSTRAINT ended_when_final
         CHECK ((ended_at IS NOT NULL) = (state IN ('succeeded', 'failed', 'cancelled', 'superseded')))
@@ -348,8 +351,11 @@ COMMENT ON COLUMN runs.accepted_at IS 'When the delivery was accepted.';
 COMMENT ON COLUMN runs.ended_at IS 'When it ended.';
 COMMENT ON COLUMN runs.result IS 'Its result, if it succeeded.';
 COMMENT ON COLUMN runs.fault IS 'Why it failed or stopped.';
+COMMENT ON COLUMN runs.fault_code IS 'The code of the fault. A column, because no statement reads JSON that others wrote: the character zero in it is an error there.';
 COMMENT ON COLUMN runs.parent_id IS 'The run that it is a child of, where it is an item of foreach or a branch of parallel.';
-COMMENT ON COLUMN runs.erased_at IS 'When its payloads were erased; it is not resumed or replayed any more.';
+COMMENT ON COLUMN runs.has_inherited IS 'Whether it read what earlier runs of its key did. Written when it ends: retention lets those go then.';
+COMMENT ON COLUMN runs.closed_at IS 'Since when it is not resumed or replayed any more: an erasure of its payloads began, or a part of its child runs was deleted.';
+COMMENT ON COLUMN runs.erased_at IS 'When the erasure of its payloads was complete. Null while one goes on, or failed.';
 CREATE INDEX runs_by_age ON runs (namespace_id, accepted_at, id) WHERE parent_id IS NULL;
 CREATE INDEX runs_by_release ON runs (release_id, accepted_at, id) WHERE parent_id IS NULL;
 
@@ -377,7 +383,7 @@ COMMENT ON COLUMN queue.stalled_takes IS 'Takes since the last progress; five qu
 COMMENT ON COLUMN queue.stage IS 'Why it is not held: ready, retrying, waiting, or stopped until an operator acts.';
 COMMENT ON COLUMN queue.cancel IS 'An operator asked for its end; its holder sees this with its next write.';
 COMMENT ON COLUMN queue.partition_date IS 'Copied from the run, to find its journal.';
-COMMENT ON COLUMN queue.woken IS 'Whether a child of the run ended while a worker held the run: the run is due at once when it is returned.';
+COMMENT ON COLUMN queue.woken IS 'Whether something came for the run while a worker held it: the run is due at once when the worker lets it sleep.';
 COMMENT ON COLUMN queue.namespace_id IS 'The namespace that owns the run: namespaces with due runs take turns.';
 CREATE INDEX queue_by_due ON queue (namespace_id, due_at) WHERE holder IS NULL;
 CREATE INDEX queue_by_holder ON queue (holder) WHERE holder IS NOT NULL;
@@ -702,7 +708,10 @@ CREATE TABLE schedules (
     decided_to   timestamptz NOT NULL,
     due_at       timestamptz,
     paused_at    timestamptz,
-    paused_by    text
+    paused_by    text,
+    holder       uuid,
+    leased_until timestamptz,
+    CONSTRAINT leased_while_held CHECK ((holder IS NULL) = (leased_until IS NULL))
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE schedules IS 'One row for each flow whose live release has, or had, a schedule.';
 COMMENT ON COLUMN schedules.id IS 'Digest of namespace and flow; its first 12 bits are the slot.';
@@ -715,6 +724,8 @@ COMMENT ON COLUMN schedules.decided_to IS 'Every instant up to here is decided. 
 COMMENT ON COLUMN schedules.due_at IS 'When a server must look at it: the next instant, or at once. Null while it is paused or has no recurrence.';
 COMMENT ON COLUMN schedules.paused_at IS 'Since when its instants start nothing.';
 COMMENT ON COLUMN schedules.paused_by IS 'Who paused it.';
+COMMENT ON COLUMN schedules.holder IS 'The session that decides it. Null while none does.';
+COMMENT ON COLUMN schedules.leased_until IS 'When that session''s lease on it ends, and another may decide it.';
 CREATE INDEX schedules_by_due ON schedules (due_at) WHERE due_at IS NOT NULL;
 
 CREATE TYPE tick_verdict AS ENUM ('fired', 'skipped');
@@ -966,16 +977,45 @@ CREATE TABLE outbox (
     run_id       uuid NOT NULL,
     event        text NOT NULL,
     data         json NOT NULL,
-    emitted_at   timestamptz NOT NULL
+    emitted_at   timestamptz NOT NULL,
+    due_at       timestamptz NOT NULL DEFAULT moment(),
+    holder       uuid,
+    tries        integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    is_answered  boolean NOT NULL DEFAULT false,
+    unread       text CHECK (unread IN ('newer', 'damaged'))
 );
-COMMENT ON TABLE outbox IS 'Events that committed with their run and are not dispatched yet. A row is removed when each receiver has a delivery.';
+COMMENT ON TABLE outbox IS 'Events that committed with their run and are not dispatched yet. A row is removed when each receiver has the event.';
 COMMENT ON COLUMN outbox.id IS 'The effect that emitted it: the delivery key that every receiver dedupes by.';
 COMMENT ON COLUMN outbox.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN outbox.run_id IS 'The run that emitted it.';
 COMMENT ON COLUMN outbox.event IS 'The event.';
 COMMENT ON COLUMN outbox.data IS 'What it carries.';
 COMMENT ON COLUMN outbox.emitted_at IS 'When it committed.';
-CREATE INDEX outbox_by_age ON outbox (emitted_at, id);
+COMMENT ON COLUMN outbox.due_at IS 'When it is dispatched next; while a server dispatches it, the end of that server''s lease.';
+COMMENT ON COLUMN outbox.holder IS 'The session that dispatches it. Null while none does.';
+COMMENT ON COLUMN outbox.tries IS 'How often it was taken: the pause before the next try grows with it.';
+COMMENT ON COLUMN outbox.is_answered IS 'Whether the waits for it and the subscriptions have it, while a flow does not.';
+COMMENT ON COLUMN outbox.unread IS 'Whether the last try met something that it could not read: newer, which another server may read, or damaged. Null where it did not.';
+CREATE INDEX outbox_by_age ON outbox (emitted_at);
+CREATE INDEX outbox_calls ON outbox (namespace_id, due_at) WHERE starts_with(event, 'semel.call.');
+CREATE INDEX outbox_events ON outbox (namespace_id, due_at) WHERE NOT starts_with(event, 'semel.call.');
+CREATE INDEX outbox_held ON outbox (holder) WHERE holder IS NOT NULL;
+CREATE INDEX outbox_unread ON outbox (unread) WHERE unread IS NOT NULL;
+
+CREATE TABLE outbox_receivers (
+    event_id   uuid NOT NULL REFERENCES outbox (id) ON DELETE CASCADE,
+    flow_id    integer NOT NULL,
+    release_id integer NOT NULL,
+    run_max    integer NOT NULL CHECK (run_max >= 0),
+    has_it     boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (event_id, flow_id)
+);
+COMMENT ON TABLE outbox_receivers IS 'The flows that an event is for, recorded before they are asked. A flow has one trigger for events. Rows go with their event.';
+COMMENT ON COLUMN outbox_receivers.event_id IS 'The event.';
+COMMENT ON COLUMN outbox_receivers.flow_id IS 'The flow that takes it.';
+COMMENT ON COLUMN outbox_receivers.release_id IS 'The release that was live when the flow was first asked: its trigger gives the key of every repeat.';
+COMMENT ON COLUMN outbox_receivers.run_max IS 'The number of the last run of that key that the event may make: a repeat makes none beyond it, even where the key has run out.';
+COMMENT ON COLUMN outbox_receivers.has_it IS 'Whether the flow has the event, or refused it for good. Written only where the event stays for others.';
 
 CREATE TABLE broadcasts (
     event_id     uuid PRIMARY KEY,
@@ -988,9 +1028,11 @@ CREATE TABLE broadcasts (
     due_at       timestamptz NOT NULL,
     path         text COLLATE "C",
     after        uuid,
+    pages_done   boolean NOT NULL DEFAULT false,
+    left_waits   uuid[] NOT NULL DEFAULT '{}',
     CONSTRAINT cursor_is_whole CHECK ((path IS NULL) = (after IS NULL))
 );
-COMMENT ON TABLE broadcasts IS 'Events whose waits are being answered, a page at a time. A row leaves when the last page is answered.';
+COMMENT ON TABLE broadcasts IS 'Events whose waits are being answered, a page at a time. A row leaves when the last page is answered and no wait is left.';
 COMMENT ON COLUMN broadcasts.event_id IS 'The event.';
 COMMENT ON COLUMN broadcasts.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN broadcasts.run_id IS 'The run that emitted it.';
@@ -1001,6 +1043,8 @@ COMMENT ON COLUMN broadcasts.begun_at IS 'When its waits began to be answered. W
 COMMENT ON COLUMN broadcasts.due_at IS 'When the next page is answered. A server that answers one moves it ahead; if that server dies, another continues then.';
 COMMENT ON COLUMN broadcasts.path IS 'The cursor: the part of the event by which the last page of waits was found; null before the first.';
 COMMENT ON COLUMN broadcasts.after IS 'The cursor: the last wait of that page.';
+COMMENT ON COLUMN broadcasts.pages_done IS 'Whether the last page is answered: only waits that were left are tried.';
+COMMENT ON COLUMN broadcasts.left_waits IS 'Waits whose runs could not be read: they are tried again until each is answered or gone.';
 CREATE INDEX broadcasts_by_due ON broadcasts (due_at);
 
 CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'failed');
@@ -1009,6 +1053,7 @@ CREATE TABLE webhook_deliveries (
     namespace_id integer NOT NULL,
     subscription text NOT NULL,
     connection   text NOT NULL,
+    event        text NOT NULL,
     state        webhook_delivery_state NOT NULL DEFAULT 'due',
     body         json NOT NULL,
     emitted_at   timestamptz NOT NULL,
@@ -1026,6 +1071,7 @@ COMMENT ON COLUMN webhook_deliveries.event_id IS 'The event: the delivery key, t
 COMMENT ON COLUMN webhook_deliveries.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN webhook_deliveries.subscription IS 'The subscription.';
 COMMENT ON COLUMN webhook_deliveries.connection IS 'The connection that the latest attempt went to.';
+COMMENT ON COLUMN webhook_deliveries.event IS 'The event''s name.';
 COMMENT ON COLUMN webhook_deliveries.state IS 'Due until the receiver answers with 2xx, or until Semel gives up.';
 COMMENT ON COLUMN webhook_deliveries.body IS 'The CloudEvent, the same bytes on every attempt.';
 COMMENT ON COLUMN webhook_deliveries.emitted_at IS 'When the event committed.';
@@ -1315,6 +1361,7 @@ CREATE TABLE duplicates (
     last_at      timestamptz NOT NULL,
     payload      json,
     arrival      json,
+    flow         text,
     decision     text CHECK (decision IN ('new_key', 'repeat', 'dismissed')),
     decision_key bytea,
     decided_at   timestamptz,
@@ -1342,6 +1389,7 @@ COMMENT ON COLUMN duplicates.first_at IS 'When the first came.';
 COMMENT ON COLUMN duplicates.last_at IS 'When the latest came.';
 COMMENT ON COLUMN duplicates.payload IS 'The payload, where it differs from the first delivery''s.';
 COMMENT ON COLUMN duplicates.arrival IS 'Of a held delivery, what a run of its own needs besides the payload: flow, trigger, key, the fingerprint of the payload alone, and the headers and query that the flow reads.';
+COMMENT ON COLUMN duplicates.flow IS 'Of a held delivery, the flow that it is for.';
 COMMENT ON COLUMN duplicates.decision IS 'What an operator decided about a held delivery: new_key (a run of its own), repeat (answered with the existing run) or dismissed.';
 COMMENT ON COLUMN duplicates.decision_key IS 'The key that the operator chose for its run.';
 COMMENT ON COLUMN duplicates.decided_at IS 'When it was decided.';
@@ -1352,7 +1400,7 @@ COMMENT ON COLUMN duplicates.minute_count IS 'How many came in that minute: aler
 COMMENT ON COLUMN duplicates.minute_before IS 'How many came in the minute before it.';
 CREATE INDEX duplicates_by_age ON duplicates (namespace_id, minute, subject);
 CREATE INDEX duplicates_by_run ON duplicates (run_id);
-CREATE INDEX duplicates_held_of_flow ON duplicates (namespace_id, (arrival ->> 'flow'), minute, subject)
+CREATE INDEX duplicates_held_of_flow ON duplicates (namespace_id, flow, minute, subject)
     WHERE verdict = 'held' AND (decision IS NULL OR (decision = 'new_key' AND decided_run IS NULL));
 CREATE INDEX duplicates_held ON duplicates (namespace_id, minute, subject)
     WHERE verdict = 'held' AND (decision IS NULL OR (decision = 'new_key' AND decided_run IS NULL));
@@ -1421,6 +1469,28 @@ COMMENT ON COLUMN tallies.count IS 'How much.';
 CREATE INDEX tallies_by_age ON tallies (unit, began_at);
 CREATE INDEX tallies_of_flows ON tallies (namespace_id, began_at) WHERE unit = 'hour' AND step = '';
 
+-- ------------------------------------------------------------------------------------------- Duties
+
+CREATE TABLE duties (
+    duty        text PRIMARY KEY,
+    finished_at timestamptz,
+    finished_by text,
+    covered_at  timestamptz,
+    covered_by  text,
+    failed_at   timestamptz,
+    failed_by   text,
+    error       text
+) WITH (fillfactor = 50);
+COMMENT ON TABLE duties IS 'When each background duty was last done, by any server: one row for a duty. Servers write what they finished every few seconds; a duty whose holders finish nothing is done by another server as well.';
+COMMENT ON COLUMN duties.duty IS 'The duty, by the name of its service in logs and metrics.';
+COMMENT ON COLUMN duties.finished_at IS 'When a server that holds the duty last finished a pass.';
+COMMENT ON COLUMN duties.finished_by IS 'Host and process number of that server, for operators.';
+COMMENT ON COLUMN duties.covered_at IS 'When another server, which took the duty because it was late, last finished a pass.';
+COMMENT ON COLUMN duties.covered_by IS 'Host and process number of that server, for operators.';
+COMMENT ON COLUMN duties.failed_at IS 'When a pass last failed.';
+COMMENT ON COLUMN duties.failed_by IS 'Host and process number of the server that it failed on, for operators.';
+COMMENT ON COLUMN duties.error IS 'Why it failed.';
+
 -- ------------------------------------------------------------------------------------------- Alerts
 
 CREATE TABLE alert_settings (
@@ -1438,7 +1508,7 @@ COMMENT ON COLUMN alert_settings.set_at IS 'When it was set.';
 COMMENT ON COLUMN alert_settings.set_by IS 'Who set it.';
 
 CREATE TYPE alert_kind AS ENUM ('doubt', 'needs_review', 'quarantined', 'held', 'mismatch', 'approval_pending',
-                                'approval_overdue', 'duplicates', 'not_proven', 'test');
+                                'approval_overdue', 'duplicates', 'not_proven', 'event_unreadable', 'test');
 CREATE TABLE alert_events (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     namespace_id integer NOT NULL,

@@ -1,10 +1,13 @@
-//! Sleepers and their callbacks: each wait ends once, however often it is called back.
+//! Sleepers and their callbacks: each wait ends once, however often it is called back, and none sleeps
+//! on although its callback was acknowledged.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::{Chance, Cluster, Connection, Program};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use hyper::Method;
+use semel_testkit::{Chance, Cluster, Connection, Program, pace};
 use serde_json::Value;
 
 use crate::campaign::{scaled, storage};
@@ -22,6 +25,9 @@ const TIMES: usize = 10;
 
 /// How many senders call back.
 const SENDERS: usize = 64;
+
+/// How many runs are called back twice at the same time.
+const AT_ONCE: usize = 6;
 
 const FLOW: &str = "flow: sleeper
 trigger:
@@ -103,19 +109,99 @@ async fn a_wait_called_back_ten_times_resumes_once() -> Result<()> {
     Ok(())
 }
 
+/// How many runs have two waits, unless `SEMEL_CALLBACK_PAIRS` says otherwise.
+const PAIRS: usize = 300;
+const PAIRS_FULL: usize = 3_000;
+
+/// The most milliseconds between the two callbacks of a run.
+const APART_MS: usize = 20;
+
+const TWO: &str = "flow: two
+trigger:
+  webhook: { auth: none, key: input.id }
+steps:
+  - id: tell_later
+    kv: { set: 'later/${{ input.id }}', value: '${{ waits.later.url }}' }
+  - id: tell
+    kv: { set: 'url/${{ input.id }}', value: '${{ waits.first.url }}' }
+  - { id: first, wait: { callback: true, within: 1d } }
+  - { id: later, wait: { callback: true, within: 1d } }
+";
+
+/// The callback of the later wait comes early and wakes the run for nothing. The callback of the first wait comes while
+/// the run looks around. Each is sent once: a repeat would wake the run again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_called_back_twice_at_once_never_sleeps_on() -> Result<()> {
+    let pairs = scaled("SEMEL_CALLBACK_PAIRS", PAIRS, PAIRS_FULL)?;
+    let cluster = Cluster::start(storage()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let server = serve(Program::semel()?, &home.url(), "10s").await?;
+    home.publish(&server, "two", TWO).await?;
+    let client = home.connect().await?;
+    let deliveries = (0..pairs).map(|id| Post {
+        subject: id,
+        path: "/hooks/default/two".to_owned(),
+        body: format!(r#"{{"id":"{id}"}}"#),
+    });
+    for (_, answer) in crowd::send(&server, SENDERS, deliveries.collect()).await? {
+        ensure!(answer.status == 202, "{}", answer.text());
+    }
+    let firsts = until_sleeping(&client, pairs).await?;
+    let laters = addresses(&client, "later/", pairs).await?;
+
+    let mut chance = Chance::new("callbacks at once");
+    let (server, mut calls) = (&server, Vec::new());
+    for (first, later) in firsts.iter().zip(&laters) {
+        let apart = Duration::from_millis(chance.below(APART_MS + 1) as u64);
+        calls.push(async move {
+            let early = server.client.post(later, "1");
+            let after = async {
+                pace(apart).await;
+                server.client.post(first, "1").await
+            };
+            let (early, after) = tokio::try_join!(early, after)?;
+            ensure!(
+                early.status == 200 && after.status == 200,
+                "both are acknowledged"
+            );
+            Ok(())
+        });
+    }
+    stream::iter(calls)
+        .buffer_unordered(AT_ONCE)
+        .try_collect::<Vec<()>>()
+        .await?;
+
+    until_count(&client, SUCCEEDED, pairs).await?;
+    let metrics = home
+        .command(server, Method::GET, "/metrics", String::new())
+        .await?;
+    let repaired = metrics
+        .text()
+        .lines()
+        .any(|line| line == "semel_wakes_repaired_total 0");
+    ensure!(
+        repaired,
+        "no run had to be found asleep: {}",
+        metrics.text()
+    );
+    Ok(())
+}
+
 /// Waits until all runs sleep, and gives the path of each one's callback.
 async fn until_sleeping(client: &Connection, waits: usize) -> Result<Vec<String>> {
     let open = "SELECT count(*) FROM waits WHERE state = 'open'";
     until_count(client, open, waits).await?;
-    let rows = client
-        .query(
-            "SELECT entry, value::text FROM kv WHERE entry LIKE 'url/%'",
-            &[],
-        )
-        .await?;
+    addresses(client, "url/", waits).await
+}
+
+/// The path of each run's callback, by the entry of `kv` under which the run told it.
+async fn addresses(client: &Connection, entry: &str, waits: usize) -> Result<Vec<String>> {
+    let told = "SELECT entry, value::text FROM kv WHERE starts_with(entry, $1)";
+    let rows = client.query(told, &[&entry]).await?;
     let mut paths = vec![String::new(); waits];
     for row in &rows {
-        let id: usize = row.get::<_, &str>(0).trim_start_matches("url/").parse()?;
+        let id: usize = row.get::<_, &str>(0).trim_start_matches(entry).parse()?;
         let url: Value = serde_json::from_str(row.get(1))?;
         let url = url.as_str().context("an address")?;
         let at = url.find("/callbacks/").context("a callback's address")?;

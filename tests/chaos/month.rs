@@ -59,8 +59,8 @@ pub(crate) struct Month {
     pub(crate) client: Connection,
     pub(crate) servers: Vec<Option<Served>>,
     pub(crate) chance: Chance,
-    /// When the clock went back: what it showed before and after, in seconds.
-    pub(crate) backs: Vec<(i64, i64)>,
+    /// Each jump of the clock: what it showed before and after, in seconds.
+    pub(crate) jumps: Vec<(i64, i64)>,
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,7 +121,7 @@ impl Month {
             client,
             servers: (0..SERVERS).map(|_| None).collect(),
             chance: Chance::new("a month"),
-            backs: vec![],
+            jumps: vec![],
         })
     }
 
@@ -191,15 +191,15 @@ impl Month {
                     - clock_timestamp()";
         let back =
             "UPDATE clock SET time_offset = time_offset - make_interval(mins => 1) * $1::float8";
+        let before = self.seconds().await?;
         if self.chance.below(12) == 0 {
-            let before = self.seconds().await?;
             let minutes = (1 + self.chance.below(BACK_MAX)) as f64;
             self.client.execute(back, &[&minutes]).await?;
-            self.backs.push((before, self.seconds().await?));
         } else {
             let hours = (1 + self.chance.below(leap_max())) as f64;
             self.client.execute(on, &[&hours]).await?;
         }
+        self.jumps.push((before, self.seconds().await?));
         Ok(())
     }
 

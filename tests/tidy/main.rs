@@ -13,9 +13,11 @@ mod packaging;
 mod promises;
 mod seeded;
 mod sources;
+mod strangers_json;
 mod tls;
 mod tree;
 mod waiting;
+mod wakes;
 mod words;
 
 use anyhow::Result;

@@ -104,7 +104,9 @@ pub use schedule::{
 };
 pub use search::{ForgottenSearch, KeptSearch, SaveSearch, SavedSearch, SearchScope};
 pub use secret::{DeletedSecret, Rotated, Secret, SecretSet, SetSecret};
-pub use server::{QueueDepth, Server, ServerState, Servers, ServiceFailures};
+pub use server::{
+    QueueDepth, Server, ServerState, Servers, ServiceFailures, ServiceState, ServiceStatus,
+};
 pub use sign_in::SignInCode;
 pub use subscription::{
     DeletedSubscription, Delivery, DeliveryFilter, DeliveryState, KeptSubscription,

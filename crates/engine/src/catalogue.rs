@@ -50,6 +50,8 @@ struct Live {
     version: i64,
     by_flow: HashMap<(i32, String), Arc<Release>>,
     by_hook: HashMap<String, HashMap<String, Arc<Release>>>,
+    /// The flows whose live release this build cannot read, by namespace: another server may.
+    unread: HashSet<(i32, String)>,
     gives_way: bool,
     namespaces: Arc<[NamespaceSettings]>,
 }
@@ -89,17 +91,19 @@ impl Catalogue {
             ..Live::default()
         };
         for row in flows::list_live(self.cell.home()).await? {
-            if let Some(release) = self.compile(row) {
-                live.gives_way |= release.flow.priority() < 0;
-                let flow = release.flow.name.as_str().to_owned();
-                if let Some(webhook) = &release.flow.trigger.webhook {
-                    live.by_hook
-                        .entry(release.namespace.as_str().to_owned())
-                        .or_default()
-                        .insert(webhook.path.clone(), release.clone());
-                }
-                live.by_flow.insert((release.namespace_id, flow), release);
+            let flow = (row.namespace_id, row.flow.clone());
+            let Some(release) = self.compile(row) else {
+                live.unread.insert(flow);
+                continue;
+            };
+            live.gives_way |= release.flow.priority() < 0;
+            if let Some(webhook) = &release.flow.trigger.webhook {
+                live.by_hook
+                    .entry(release.namespace.as_str().to_owned())
+                    .or_default()
+                    .insert(webhook.path.clone(), release.clone());
             }
+            live.by_flow.insert(flow, release);
         }
         // Of two refreshes at the same time, the one that read older data may finish last.
         if let Ok(mut slot) = self.live.write()
@@ -148,6 +152,18 @@ impl Catalogue {
             .filter(takes)
             .cloned()
             .collect()
+    }
+
+    /// Whether this build cannot read the live release of a flow.
+    pub(crate) fn is_unread(&self, namespace_id: i32, flow: &FlowName) -> bool {
+        let flow = (namespace_id, flow.as_str().to_owned());
+        self.live().unread.contains(&flow)
+    }
+
+    /// Whether this build cannot read some live release of a namespace.
+    pub(crate) fn has_unread(&self, namespace_id: i32) -> bool {
+        let live = self.live();
+        live.unread.iter().any(|(of, _)| *of == namespace_id)
     }
 
     /// The live releases, and the state of the control data that they are of.

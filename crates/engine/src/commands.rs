@@ -27,6 +27,7 @@ pub mod rehearse;
 pub mod replay;
 pub mod replay_plan;
 pub mod resume;
+mod resume_schedule;
 pub mod run_job;
 pub mod settle;
 pub mod subscription;

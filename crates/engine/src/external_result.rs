@@ -5,8 +5,8 @@
 use semel_model::approval::ApprovalDecision;
 use semel_model::effect::LedgerEntry;
 use semel_model::request::StepRequest;
+use semel_model::{EffectId, WaitId};
 use semel_store::tasks::TaskSnapshot;
-use semel_store::wake_source::WakeSource;
 
 use crate::state::{Current, FoldedRun};
 
@@ -40,24 +40,36 @@ impl ExternalResult {
     }
 }
 
-/// What may wake a run.
-pub(crate) fn wake_source(state: &FoldedRun) -> WakeSource {
+/// Who gives the result of the run's current step, where it has to be read when the run is taken.
+/// Callbacks and late responses are loaded with the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExternalSource {
+    /// Nobody outside.
+    Nobody,
+    /// The worker that has its task.
+    Task(EffectId),
+    /// A person who decides its approval.
+    Approval(WaitId),
+}
+
+/// Where the result of the run's current step comes from.
+pub(crate) fn external_source(state: &FoldedRun) -> ExternalSource {
     match &state.current {
         Current::Effect(pending) => match &pending.entry {
             LedgerEntry::Pending(effect) => match &pending.request {
-                StepRequest::Task(_) => WakeSource::Task(effect.id()),
-                StepRequest::External(_) | StepRequest::Local(_) => WakeSource::Nothing,
+                StepRequest::Task(_) => ExternalSource::Task(effect.id()),
+                StepRequest::External(_) | StepRequest::Local(_) => ExternalSource::Nobody,
             },
-            LedgerEntry::InDoubt(effect) => WakeSource::LateResponse(state.run, effect.id()),
-            LedgerEntry::Retrying(_) | LedgerEntry::Failed(_) | LedgerEntry::Done(_) => {
-                WakeSource::Nothing
-            }
+            LedgerEntry::InDoubt(_)
+            | LedgerEntry::Retrying(_)
+            | LedgerEntry::Failed(_)
+            | LedgerEntry::Done(_) => ExternalSource::Nobody,
         },
-        Current::Approving(approving) => WakeSource::Approval(approving.wait),
+        Current::Approving(approving) => ExternalSource::Approval(approving.wait),
         Current::Fresh
         | Current::Reading(_)
         | Current::Waiting { .. }
         | Current::Fan(_)
-        | Current::Broken(_) => WakeSource::Nothing,
+        | Current::Broken(_) => ExternalSource::Nobody,
     }
 }

@@ -33,7 +33,7 @@ pub mod callback;
 mod challenge;
 mod delivery;
 mod error;
-mod event;
+pub(crate) mod event;
 mod held;
 mod inbound;
 mod input;
@@ -47,7 +47,7 @@ mod signature;
 mod webhook;
 
 pub use api::{KeySource, Start};
-pub(crate) use delivery::read_payload;
+pub(crate) use delivery::read_stored;
 use delivery::{begin_unplanned, first_event, first_state};
 pub use error::IntakeError;
 pub(crate) use inbound::Inbound;
@@ -206,10 +206,10 @@ impl Runtime {
             holder: place.as_ref().map(|_| session.id),
             first_effect,
             seems_known,
+            run_max: inbound.run_max,
         };
-        let expected = place
-            .as_ref()
-            .map(|_| self.work.holdings.expect(session.id, claim));
+        let holdings = &self.work.holdings;
+        let expected = place.as_ref().map(|_| holdings.expect(session.id, claim));
         reach(self, "accept.before", &inbound, claim).await;
         if SeededBug::AcknowledgedBeforeCommit.is_seeded() {
             let met = seeded_bug::acknowledge(self, delivery);
@@ -242,7 +242,7 @@ impl Runtime {
                     Some(place) => {
                         let begun = match begun {
                             Some(begun) if met.run == RunId::derive(claim, 0) => begun,
-                            _ => begin_unplanned(&mut inbound, &met)?,
+                            _ => begin_unplanned(&mut inbound, &met),
                         };
                         let fresh = LoadedRun {
                             run: met.run,
@@ -325,11 +325,10 @@ impl Runtime {
         let subject = Subject::Claim(claim);
         let repeat = stopped(self, inbound, subject, met.run, kind);
         let id = repeat.id();
-        self.writers.duplicates.add(repeat);
-        if policy != Mismatch::Accept {
-            // The answer promises that it is recorded, so it is on disk before the answer: a
-            // provider that gets this answer does not send it again.
-            self.writers.duplicates.flush().await?;
+        match policy {
+            Mismatch::Accept => self.writers.duplicates.add(repeat),
+            // On disk before the answer, or an error: a provider that gets the answer sends no more.
+            Mismatch::Reject | Mismatch::Hold => self.writers.duplicates.record(repeat).await?,
         }
         match policy {
             Mismatch::Reject => {

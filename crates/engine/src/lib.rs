@@ -90,7 +90,7 @@ pub use memory::Budget;
 pub use options::Options;
 pub use rehearsal::{CrashPoint, CrashPoints, Rehearsal};
 pub use resources::{Resources, UploadError};
-pub use runtime::{Runtime, StartError};
+pub use runtime::{PassFailure, Runtime, ServiceView, StartError, Timeliness};
 pub use secret::{Secret, SecretError};
 pub use semel_steps::bounded_client::{BoundedClient, FetchError, Fetched};
 pub use semel_steps::resources::{

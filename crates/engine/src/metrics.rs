@@ -52,6 +52,12 @@ impl NamedCounters {
         *counts.entry(name).or_default() += 1;
     }
 
+    /// The number of a name; 0 where it was never counted.
+    pub fn get(&self, name: &str) -> u64 {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.get(name).copied().unwrap_or_default()
+    }
+
     /// The names that were counted, each with its number.
     pub fn list(&self) -> Vec<(&'static str, u64)> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,6 +96,8 @@ pub struct Metrics {
     pub runs_without_memory: Counter,
     /// Runs returned from dead sessions, or held by this session without a turn.
     pub recovered: Counter,
+    /// Runs that slept although what they waited for was recorded, and were made due again.
+    pub wakes_repaired: Counter,
     /// Writes that a lost lease refused.
     pub fenced: Counter,
     /// Writes whose values the database refused.
@@ -134,6 +142,8 @@ pub struct Metrics {
     pub ticks_skipped: Counter,
     /// Events that left the outbox: every flow, wait and subscription that takes them has them.
     pub events_dispatched: Counter,
+    /// Tries of events that met something which could not be read: the event is kept.
+    pub events_unread: Counter,
     /// Deliveries of events that a webhook took.
     pub deliveries_made: Counter,
     /// Deliveries of events that Semel stopped retrying.
@@ -152,6 +162,10 @@ pub struct Metrics {
     pub alerts_failing: Gauge,
     /// Partitions of this month and the next that could not be made yet.
     pub partitions_missing: Gauge,
+    /// Passes that were finished here, by service.
+    pub service_passes: NamedCounters,
     /// Passes that failed, by service.
     pub service_failures: NamedCounters,
+    /// Passes that panicked, by service. Each began the service anew.
+    pub service_panics: NamedCounters,
 }

@@ -39,6 +39,7 @@ mod auth_failures;
 mod backlogs;
 mod child_notify;
 mod completion;
+mod duties;
 mod holdings;
 mod limiter;
 mod lookups;
@@ -56,6 +57,8 @@ pub(crate) use auth_failures::AuthFailures;
 pub(crate) use backlogs::{Backlog, Backlogs};
 pub(crate) use child_notify::ChildNotify;
 pub(crate) use completion::{Carried, Completions};
+pub(crate) use duties::{Duties, PassBy, ServiceRecord};
+pub use duties::{PassFailure, ServiceView, Timeliness};
 pub(crate) use holdings::{Holding, Holdings};
 pub(crate) use limiter::ConcurrencyLimiter;
 pub(crate) use lookups::{LookError, Lookups};
@@ -100,6 +103,8 @@ pub struct Runtime {
     pub(crate) signals: Signals,
     /// Which servers are live, and so which duties are this one's.
     pub(crate) roster: watch::Sender<Roster>,
+    /// The passes of background services.
+    pub(crate) duties: Duties,
     pub(crate) shutdown: Shutdown,
     pub(crate) work: Work,
     pub(crate) local: Local,
@@ -165,9 +170,6 @@ pub(crate) struct Work {
     pub(crate) stalled: StalledRuns,
     /// Takes single runs for operators' commands, which wait in line here.
     pub(crate) single: tokio::sync::Mutex<Taker>,
-    /// Held by the command that locks a schedule: one at a time, because the lock and the work
-    /// under it need a connection each.
-    pub(crate) manual_schedule: tokio::sync::Mutex<()>,
 }
 
 /// Caches of this process.
@@ -213,6 +215,7 @@ impl Runtime {
             limiter: ConcurrencyLimiter::start(&cell),
             signals: Signals::default(),
             roster: watch::Sender::default(),
+            duties: Duties::default(),
             shutdown: Shutdown::default(),
             work: Work {
                 room: Room::new(options.capacity),
@@ -220,7 +223,6 @@ impl Runtime {
                 holdings: Arc::default(),
                 stalled: StalledRuns::default(),
                 single: tokio::sync::Mutex::new(Taker::new(&cell)),
-                manual_schedule: tokio::sync::Mutex::default(),
             },
             local: Local::default(),
             rehearsal,
@@ -287,12 +289,9 @@ impl Runtime {
         self.clock.set(look.now);
         self.work.room.share(look.has_several_namespaces);
         self.reach.limits.divide_by(look.servers);
-        let roster = Roster::new(self.session().id, look.sessions.clone());
-        self.roster.send_if_modified(|known| {
-            let changed = *known != roster;
-            *known = roster;
-            changed
-        });
+        let me = self.session().id;
+        self.roster
+            .send_if_modified(|known| known.follow(me, look.sessions.clone()));
         let is_current = self.catalogue.version() == look.config_version
             && self.vault.version() == look.config_version
             && self.pauses.current().version() == look.pause_version;

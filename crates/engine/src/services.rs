@@ -1,20 +1,21 @@
 //! Services: the background tasks of a process, one file each.
 //!
-//! A service is a struct with its settings. `service.rs` is the loop that all of them run. Most are
-//! duties: of the live servers one or a few do each of them, and the others only what they are woken for.
+//! A service is a struct with its settings. `service.rs` is the loop that all of them run, and `supervision.rs` begins
+//! it anew after a panic. Most are duties: of the live servers one or a few do each of them, and the others only what
+//! they are woken for, or what is late.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::runtime::{Roster, Runtime};
+use crate::runtime::Runtime;
 use alerts::Alerts;
 use audit_seal::AuditSeal;
 use broadcasts::EventBroadcasts;
 use cache_refresh::CacheRefresh;
+use duty_marks::DutyMarks;
 use gate_exits::GateExits;
 use gate_repair::GateRepair;
 use lease_renewal::LeaseRenewal;
@@ -29,17 +30,21 @@ use reconciliation::Reconciliation;
 use recovery::Recovery;
 use replay_plans::ReplayPlans;
 use resource_cleanup::ResourceCleanup;
-use retention::Retention;
+use resource_scan::ResourceScan;
+use retention::{AuditRetention, FileRetention, KeyRetention, Retention, RunRetention};
 use run_jobs::RunJobs;
 use scheduler::Scheduler;
-use service::Service;
+use service::{Service, Surroundings};
+use supervision::supervise;
 use tallies::TallyUpkeep;
 use upkeep::PartitionUpkeep;
+use wake_repair::WakeRepair;
 
 pub(crate) mod alerts;
 mod audit_seal;
 mod broadcasts;
 mod cache_refresh;
+mod duty_marks;
 mod gate_exits;
 mod gate_repair;
 mod lease_renewal;
@@ -54,75 +59,95 @@ pub(crate) mod reconciliation;
 mod recovery;
 mod replay_plans;
 mod resource_cleanup;
+mod resource_scan;
 mod retention;
 mod run_jobs;
 pub(crate) mod scheduler;
 mod service;
+mod supervision;
 mod tallies;
 mod upkeep;
+mod wake_repair;
 
 /// Starts every service.
 pub(crate) fn start(runtime: &Arc<Runtime>) -> Vec<AbortHandle> {
     // Those that take on new work end first; the runs in hand need the others.
     let (first, last) = (&runtime.shutdown.requested, &runtime.shutdown.drained);
-    let (runtime, roster) = (|| runtime.clone(), &runtime.roster);
     vec![
-        spawn(Poller::new(runtime()), first, roster),
-        spawn(OutboxDispatch::new(runtime()), first, roster),
-        spawn(EventBroadcasts::new(runtime()), first, roster),
-        spawn(OutboundWebhooks::new(runtime()), first, roster),
-        spawn(Scheduler::new(runtime()), first, roster),
-        spawn(ReconcilePasses::new(runtime()), first, roster),
-        spawn(ReplayPlans::new(runtime()), first, roster),
-        spawn(Alerts::new(runtime()), first, roster),
-        spawn(PauseDrain::new(runtime()), first, roster),
-        spawn(RunJobs::new(runtime()), first, roster),
-        spawn(LeaseRenewal::new(runtime()), last, roster),
-        spawn(Reconciliation::new(runtime()), last, roster),
-        spawn(Recovery::new(runtime()), last, roster),
-        spawn(GateExits::new(runtime()), last, roster),
-        spawn(GateRepair::new(runtime()), last, roster),
-        spawn(NameRepair::new(runtime()), last, roster),
-        spawn(CacheRefresh::new(runtime()), last, roster),
-        spawn(PartitionUpkeep::new(runtime()), last, roster),
-        spawn(Retention::new(runtime()), last, roster),
-        spawn(ResourceCleanup::new(runtime()), last, roster),
-        spawn(OnceLapse::new(runtime()), last, roster),
-        spawn(AuditSeal::new(runtime()), last, roster),
-        spawn(TallyUpkeep::new(runtime()), last, roster),
+        spawn(runtime, Poller::new, first),
+        spawn(runtime, OutboxDispatch::new, first),
+        spawn(runtime, EventBroadcasts::new, first),
+        spawn(runtime, OutboundWebhooks::new, first),
+        spawn(runtime, Scheduler::new, first),
+        spawn(runtime, ReconcilePasses::new, first),
+        spawn(runtime, ReplayPlans::new, first),
+        spawn(runtime, Alerts::new, first),
+        spawn(runtime, PauseDrain::new, first),
+        spawn(runtime, RunJobs::new, first),
+        spawn(runtime, LeaseRenewal::new, last),
+        spawn(runtime, Reconciliation::new, last),
+        spawn(runtime, Recovery::new, last),
+        spawn(runtime, GateExits::new, last),
+        spawn(runtime, GateRepair::new, last),
+        spawn(runtime, NameRepair::new, last),
+        spawn(runtime, WakeRepair::new, last),
+        spawn(runtime, CacheRefresh::new, last),
+        spawn(runtime, PartitionUpkeep::new, last),
+        spawn(runtime, Retention::new, last),
+        spawn(runtime, KeyRetention::new, last),
+        spawn(runtime, RunRetention::new, last),
+        spawn(runtime, FileRetention::new, last),
+        spawn(runtime, AuditRetention::new, last),
+        spawn(runtime, ResourceCleanup::new, last),
+        spawn(runtime, ResourceScan::new, last),
+        spawn(runtime, OnceLapse::new, last),
+        spawn(runtime, AuditSeal::new, last),
+        spawn(runtime, TallyUpkeep::new, last),
+        spawn(runtime, DutyMarks::new, last),
     ]
 }
 
 /// Starts the services that move runs, each with pauses of this length at the most. What starts runs
-/// by itself, deletes or speaks to webhooks is left out.
+/// by itself, deletes or speaks to webhooks is left out, and so is the repair of wakes: a rehearsal
+/// is to show a wake that is lost.
 pub(crate) fn start_for_rehearsal(runtime: &Arc<Runtime>, pause_max: Duration) -> Vec<AbortHandle> {
-    let (last, roster) = (&runtime.shutdown.drained, &runtime.roster);
-    let runtime = || runtime.clone();
+    let last = &runtime.shutdown.drained;
     vec![
-        spawn_within(Poller::new(runtime()), last, roster, pause_max),
-        spawn_within(OutboxDispatch::new(runtime()), last, roster, pause_max),
-        spawn_within(EventBroadcasts::new(runtime()), last, roster, pause_max),
-        spawn(LeaseRenewal::new(runtime()), last, roster),
-        spawn_within(Recovery::new(runtime()), last, roster, pause_max),
-        spawn_within(GateExits::new(runtime()), last, roster, pause_max),
-        spawn_within(GateRepair::new(runtime()), last, roster, pause_max),
-        spawn_within(NameRepair::new(runtime()), last, roster, pause_max),
+        spawn_within(runtime, Poller::new, last, pause_max),
+        spawn_within(runtime, OutboxDispatch::new, last, pause_max),
+        spawn_within(runtime, EventBroadcasts::new, last, pause_max),
+        spawn(runtime, LeaseRenewal::new, last),
+        spawn_within(runtime, Recovery::new, last, pause_max),
+        spawn_within(runtime, GateExits::new, last, pause_max),
+        spawn_within(runtime, GateRepair::new, last, pause_max),
+        spawn_within(runtime, NameRepair::new, last, pause_max),
     ]
 }
 
-fn spawn(
-    service: impl Service,
+fn spawn<S: Service>(
+    runtime: &Arc<Runtime>,
+    make: fn(Arc<Runtime>) -> S,
     shutdown: &CancellationToken,
-    roster: &watch::Sender<Roster>,
 ) -> AbortHandle {
-    spawn_within(service, shutdown, roster, Duration::MAX)
+    spawn_within(runtime, make, shutdown, Duration::MAX)
 }
 
-fn spawn_within(
-    service: impl Service,
+/// Starts a service, which is made anew from the runtime after a panic.
+fn spawn_within<S: Service>(
+    runtime: &Arc<Runtime>,
+    make: fn(Arc<Runtime>) -> S,
     shutdown: &CancellationToken,
-    roster: &watch::Sender<Roster>,
     pause_max: Duration,
 ) -> AbortHandle {
-    tokio::spawn(service.run(shutdown.clone(), roster.subscribe(), pause_max)).abort_handle()
+    let service = make(runtime.clone());
+    let (duties, holders) = (&runtime.duties, S::HELD_BY.holders());
+    let record = duties.register(S::NAME, holders, service.late_after());
+    let surroundings = Surroundings {
+        shutdown: shutdown.clone(),
+        roster: runtime.roster.subscribe(),
+        pause_max,
+    };
+    let runtime = runtime.clone();
+    let make = move || make(runtime.clone());
+    tokio::spawn(supervise(service, make, record, surroundings)).abort_handle()
 }

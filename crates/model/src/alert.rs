@@ -34,13 +34,15 @@ pub enum AlertKind {
     Duplicates,
     /// A connection changed, and a live release has not been rehearsed with it.
     NotProven,
+    /// An event, or a run that waits for it, can be read by no version: the event is kept.
+    EventUnreadable,
     /// An operator tests where alerts go.
     Test,
 }
 
 impl AlertKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Doubt,
         Self::NeedsReview,
         Self::Quarantined,
@@ -50,6 +52,7 @@ impl AlertKind {
         Self::ApprovalOverdue,
         Self::Duplicates,
         Self::NotProven,
+        Self::EventUnreadable,
         Self::Test,
     ];
 
@@ -66,6 +69,7 @@ impl AlertKind {
             Self::ApprovalOverdue => "approval_overdue",
             Self::Duplicates => "duplicates",
             Self::NotProven => "not_proven",
+            Self::EventUnreadable => "event_unreadable",
             Self::Test => "test",
         }
     }

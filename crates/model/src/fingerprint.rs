@@ -3,16 +3,19 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Number, Value};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use crate::json::EXACT_MAX;
 use crate::key::Key;
 
-/// Sixteen bytes of SHA-256 over a payload's canonical form (RFC 8785).
+/// Sixteen bytes of SHA-256 over a payload's canonical form (RFC 8785), and over the whole numbers
+/// that it would fold together.
 ///
-/// Spelling, member order and number format do not enter into it; [`crate::json::parse_strict`]
-/// has refused what canonical form would fold together.
+/// Spelling, member order and number format do not enter into it. Canonical form has doubles only.
+/// [`crate::json::parse_strict`] refuses senders an integer beyond 2^53; what destinations answer
+/// may have some, and each enters by its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(Uuid);
@@ -25,6 +28,7 @@ impl Fingerprint {
         // are strings, and the sink never fails.
         let written = serde_json_canonicalizer::to_writer(payload, &mut sink);
         assert!(written.is_ok(), "a parsed JSON value has a canonical form");
+        add_large(payload, &mut sink.0);
         let full = sink.0.finalize();
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&full[..16]);
@@ -62,6 +66,34 @@ impl fmt::Display for Fingerprint {
     }
 }
 
+/// Adds the whole numbers from 2^53 on, in the order of the payload. A zero byte stands before each:
+/// none is in canonical JSON, so that no payload without them reads like one that has some. 2^53 itself
+/// is the one that its neighbour is folded into.
+fn add_large(payload: &Value, hasher: &mut Sha256) {
+    match payload {
+        Value::Number(number) => {
+            if let Some(text) = large(number) {
+                hasher.update([0]);
+                hasher.update(text);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| add_large(item, hasher)),
+        Value::Object(members) => members.values().for_each(|value| add_large(value, hasher)),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// The text of a whole number from 2^53 on, however it is spelled.
+fn large(number: &Number) -> Option<String> {
+    if let (true, Some(double)) = (number.is_f64(), number.as_f64()) {
+        let is_large = double.fract() == 0.0 && double.abs() >= EXACT_MAX as f64;
+        return is_large.then(|| format!("{double:.0}"));
+    }
+    let magnitude = number.as_i64().map(i64::unsigned_abs);
+    let is_large = magnitude.or(number.as_u64())? >= EXACT_MAX;
+    is_large.then(|| number.to_string())
+}
+
 struct Sink(Sha256);
 
 impl std::io::Write for Sink {
@@ -80,6 +112,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn whole_numbers_that_a_double_folds_together_are_told_apart() {
+        let of = |text: &str| Fingerprint::of(&serde_json::from_str(text).unwrap());
+
+        assert_ne!(of("1234567890123456789"), of("1234567890123456788"));
+        assert_ne!(of("18446744073709551615"), of("18446744073709551614"));
+        assert_ne!(
+            of(r#"{"id":-9007199254740993}"#),
+            of(r#"{"id":-9007199254740992}"#)
+        );
+        assert_ne!(
+            of("[9007199254740993,9007199254740992,1]"),
+            of("[9007199254740992,9007199254740993,1]")
+        );
+        assert_ne!(of("1234567890123456789"), of("\"1234567890123456789\""));
+        assert_eq!(of("100000000000000000"), of("1e17"), "spelling is nothing");
+        assert_eq!(
+            of(r#"{"b":9007199254740993,"a":1}"#),
+            of(r#"{ "a": 1.0, "b": 9007199254740993 }"#)
+        );
+    }
 
     #[test]
     fn a_payload_with_its_key_is_another_under_another_key() {

@@ -2,7 +2,8 @@
 //!
 //! Two different payloads must never have one fingerprint. So what canonical JSON would fold
 //! together is refused at the edge: repeated object members, and integers that a double cannot
-//! hold.
+//! hold. Results of destinations are not refused: what happened, happened. Their integers are kept
+//! as they are, and enter a [`Fingerprint`](crate::Fingerprint) by their text.
 
 use std::fmt;
 
@@ -20,7 +21,8 @@ pub const RESULT_DEPTH_MAX: usize = 100;
 /// How much of a value that nests too deep is kept as text.
 const TOO_DEEP_CHARS_MAX: usize = 64 * 1024;
 
-const EXACT_MAX: u64 = 1 << 53;
+/// Up to here, a double holds every whole number.
+pub(crate) const EXACT_MAX: u64 = 1 << 53;
 
 /// The text is not JSON that can be fingerprinted.
 #[derive(Debug, thiserror::Error)]

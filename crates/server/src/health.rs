@@ -18,6 +18,7 @@ struct Ready {
     database: bool,
     session: bool,
     paused: usize,
+    late_services: usize,
     alerts: AlertsHealth,
 }
 
@@ -48,6 +49,8 @@ pub(crate) async fn ready(State(app): State<App>) -> Answered {
         session,
         // How many flows and connections: runs that do not move are no fault of this server.
         paused: app.engine.count_paused(),
+        // Another server may do them, and this one can take deliveries.
+        late_services: app.engine.count_late_services(),
         alerts: AlertsHealth {
             failing: app.engine.metrics().alerts_failing.get(),
         },

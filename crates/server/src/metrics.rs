@@ -4,6 +4,8 @@
 //! namespaces are and the names of their flows; on the admin listener it needs none. Either way it does not
 //! query the database.
 
+mod services;
+
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -14,6 +16,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use semel_engine::metrics::{Counter, Metrics};
+use semel_store::outbox::OutboxDepth;
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -39,6 +42,11 @@ pub(crate) async fn show(State(app): State<App>) -> Result<Response, ApiError> {
         app.hook_seconds.clone(),
     );
     register_engine(&mut registry, app.engine.metrics());
+    services::register(
+        &mut registry,
+        app.engine.metrics(),
+        &app.engine.list_services(),
+    );
     register_auth_failures(&mut registry, app.engine.count_auth_failures());
     registry.register(
         "token_network_refusals",
@@ -108,11 +116,34 @@ fn register_counted(registry: &mut Registry, there: bool, counted: Option<&Count
             "For how long the first waiting run has been due",
             ConstGauge::new(depth.oldest_secs),
         );
+        register_outbox(registry, &counted.outbox);
+    }
+}
+
+fn register_outbox(registry: &mut Registry, outbox: &OutboxDepth) {
+    registry.register(
+        "outbox_oldest_seconds",
+        "Age of the oldest event or call that is not dispatched",
+        ConstGauge::new(outbox.oldest_secs),
+    );
+    for (name, help, count) in [
+        (
+            "outbox_unread",
+            "Events left for a newer version, or with waits of runs that cannot be read, 10000 at most",
+            outbox.unread,
+        ),
+        (
+            "outbox_unreadable",
+            "Events that no version can read, 10000 at most",
+            outbox.unreadable,
+        ),
+    ] {
+        registry.register(name, help, ConstGauge::new(count));
     }
 }
 
 fn register_engine(registry: &mut Registry, metrics: &Metrics) {
-    let counters: [(&str, &str, &Counter); 43] = [
+    let counters: [(&str, &str, &Counter); 45] = [
         ("accepted", "Deliveries that made a run", &metrics.accepted),
         (
             "duplicates",
@@ -174,6 +205,11 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             "runs_recovered",
             "Runs returned to the queue from dead sessions, or held by a session without a turn",
             &metrics.recovered,
+        ),
+        (
+            "wakes_repaired",
+            "Runs that slept although what they waited for was recorded, made due again",
+            &metrics.wakes_repaired,
         ),
         (
             "fenced",
@@ -278,6 +314,11 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
             &metrics.events_dispatched,
         ),
         (
+            "events_unread",
+            "Tries of events that met something which could not be read",
+            &metrics.events_unread,
+        ),
+        (
             "deliveries_made",
             "Deliveries of events that a webhook took",
             &metrics.deliveries_made,
@@ -316,7 +357,6 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
     for (name, help, counter) in counters {
         registry.register(name, help, ConstCounter::new(counter.get()));
     }
-    register_service_failures(registry, metrics);
     let failing = i64::try_from(metrics.alerts_failing.get()).unwrap_or(i64::MAX);
     registry.register(
         "alerts_failing",
@@ -331,16 +371,6 @@ fn register_engine(registry: &mut Registry, metrics: &Metrics) {
     );
 }
 
-/// Passes of background services that failed, by service.
-fn register_service_failures(registry: &mut Registry, metrics: &Metrics) {
-    let family = Family::<[(&str, &str); 1], ClassicCounter>::default();
-    for (service, count) in metrics.service_failures.list() {
-        family.get_or_create(&[("service", service)]).inc_by(count);
-    }
-    let help = "Passes of background services that failed";
-    registry.register("service_failures", help, family);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,7 +379,6 @@ mod tests {
     fn an_unavailable_database_leaves_its_metrics_out() {
         let mut registry = Registry::with_prefix("semel");
         let metrics = Metrics::default();
-        metrics.service_failures.add_one("retention");
         register_engine(&mut registry, &metrics);
         register_counted(&mut registry, false, None);
 
@@ -359,7 +388,5 @@ mod tests {
         assert!(text.contains("semel_database_up 0"), "{text}");
         assert!(text.contains("semel_accepted_total 0"), "{text}");
         assert!(!text.contains("effects_in_doubt"), "{text}");
-        let failures = "semel_service_failures_total{service=\"retention\"} 1";
-        assert!(text.contains(failures), "{text}");
     }
 }

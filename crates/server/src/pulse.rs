@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use semel_store::outbox::OutboxDepth;
 use semel_store::queue::Depth;
-use semel_store::{Cell, ReadError, attention, flows, queue};
+use semel_store::{Cell, ReadError, attention, flows, outbox, queue};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +33,8 @@ pub(crate) struct Counted {
     pub(crate) depth: Depth,
     /// Effects in doubt.
     pub(crate) doubts: i64,
+    /// Events that are not dispatched.
+    pub(crate) outbox: OutboxDepth,
 }
 
 /// The last results.
@@ -84,5 +87,6 @@ async fn count(cell: &Cell) -> Result<Counted, ReadError> {
     Ok(Counted {
         depth: queue::depth(cell.every()).await?,
         doubts: attention::count_doubts(cell.every()).await?,
+        outbox: outbox::depth(cell.every()).await?,
     })
 }

@@ -1,7 +1,11 @@
-//! Servers: which are alive, what they hold, and how much there is to do. For the whole installation.
+//! Servers: which are alive, what they hold, how much there is to do, and whether background services are done in time. For
+//! the whole installation.
 
 use axum::extract::State;
-use semel_api::types::{QueueDepth, Server, ServerState, Servers, ServiceFailures};
+use semel_api::types::{
+    QueueDepth, Server, ServerState, Servers, ServiceFailures, ServiceState, ServiceStatus,
+};
+use semel_engine::{ServiceView, Timeliness};
 use semel_store::queue;
 use semel_store::sessions::{self, SessionView};
 
@@ -13,6 +17,7 @@ use crate::auth::Caller;
 pub(crate) async fn list(State(app): State<App>, _caller: Caller) -> Answered {
     let found = sessions::list(app.cell().every()).await?;
     let depth = queue::depth(app.cell().every()).await?;
+    let services = app.engine.list_services();
     let failures = app.engine.metrics().service_failures.list();
     answer::ok(&Servers {
         servers: found.into_iter().map(view).collect(),
@@ -21,6 +26,7 @@ pub(crate) async fn list(State(app): State<App>, _caller: Caller) -> Answered {
             due: depth.due,
             oldest_due_seconds: depth.oldest_secs,
         },
+        services: services.into_iter().map(status).collect(),
         failing: failures
             .into_iter()
             .map(|(service, failed)| ServiceFailures {
@@ -43,5 +49,33 @@ fn view(session: SessionView) -> Server {
         started_at: session.started_at,
         expires_at: session.expires_at,
         held: session.held,
+    }
+}
+
+fn status(service: ServiceView) -> ServiceStatus {
+    let hint = service.what_to_do();
+    let (failed_at, failed_by, error) = match service.failure {
+        Some(failure) => (Some(failure.at), Some(failure.by), Some(failure.error)),
+        None => (None, None, None),
+    };
+    ServiceStatus {
+        service: service.name.to_owned(),
+        is_duty: service.is_duty,
+        held_here: service.is_held_here,
+        state: match service.timeliness {
+            Timeliness::OnTime => ServiceState::OnTime,
+            Timeliness::Covered => ServiceState::Covered,
+            Timeliness::Late => ServiceState::Late,
+        },
+        finished_seconds: service.silent.as_secs_f64(),
+        late_after_seconds: service.late_after.as_secs_f64(),
+        finished_by: match service.timeliness {
+            Timeliness::Covered => service.covered_by,
+            Timeliness::OnTime | Timeliness::Late => service.finished_by,
+        },
+        failed_at,
+        failed_by,
+        error,
+        hint,
     }
 }

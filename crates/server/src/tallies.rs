@@ -96,6 +96,7 @@ pub(crate) async fn waiting(State(app): State<App>, caller: Caller) -> Answered 
         waiting: some.map(view).collect(),
         health: NamespaceHealth {
             servers: health.servers,
+            late_services: i64::try_from(app.engine.count_late_services()).unwrap_or(i64::MAX),
             due: health.due.min(WAITING_MAX),
             has_more_due: health.due > WAITING_MAX,
             due_since: health.due_since,

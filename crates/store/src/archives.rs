@@ -17,7 +17,6 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::audit::{self, AuditEntry};
 use crate::cell::{EveryCell, ReadError, SlotCell};
 
 const RESERVE: &str = "INSERT INTO archives (object) VALUES ($1) RETURNING id";
@@ -267,15 +266,6 @@ pub async fn list_of_key(
         }
     }
     Ok(files)
-}
-
-/// Records an act about runs that are archived.
-pub async fn record(cell: SlotCell<'_>, act: &AuditEntry) -> Result<(), ReadError> {
-    let mut client = cell.reader().await?;
-    let tx = client.transaction().await?;
-    audit::append(&tx, act).await?;
-    tx.commit().await?;
-    Ok(())
 }
 
 /// Puts a file in the place of another that has the same runs. What it takes the place of is to be removed, and is

@@ -24,6 +24,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::cell::{ReadError, SlotCell};
+use crate::wakes::wakes;
 
 /// An item that is recorded already stays as it is: loading continues where it was cut off, and of
 /// two items with one key the first counts. A run whose items are recorded makes progress.
@@ -147,10 +148,10 @@ const CANCEL: &str = "
 
 const STEP_OF: &str = "SELECT step FROM child_runs WHERE run_id = $1";
 
-/// The end of child runs, in the commit that ends their runs. Their parent is due again; if a
-/// worker holds it, it is due when the worker returns it. The batch holds the rows of both already,
-/// so this waits for no lock.
-pub(crate) const END: &str = "
+/// The end of child runs, in the commit that ends their runs, which wakes their parent. The batch
+/// holds the rows of both already, so this waits for no lock.
+pub(crate) const END: &str = concat!(
+    "
     WITH ended AS (
         UPDATE child_runs p
            SET state = t.state::child_state, ended_at = moment()
@@ -158,9 +159,11 @@ pub(crate) const END: &str = "
          WHERE p.run_id = t.run_id
      RETURNING p.parent_id)
     UPDATE queue q
-       SET woken = q.holder IS NOT NULL,
-           due_at = CASE WHEN q.holder IS NULL THEN moment() ELSE q.due_at END
-     WHERE q.run_id IN (SELECT parent_id FROM ended) AND NOT q.woken";
+       SET ",
+    wakes!("(SELECT moment())"),
+    "
+     WHERE q.run_id IN (SELECT parent_id FROM ended) AND (q.holder IS NULL OR NOT q.woken)"
+);
 
 pub(crate) const STATEMENTS: &[&str] = &[
     LOAD,

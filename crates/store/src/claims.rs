@@ -113,6 +113,16 @@ pub struct Delivery {
     pub first_effect: Option<FirstEffect>,
     /// Whether the key came recently. A hint: then it is looked for before it is claimed.
     pub seems_known: bool,
+    /// The number of the last run of the key that this delivery may make. A key that is free, and had that run, answers as if
+    /// it were held. Nothing where the delivery may always make the next run.
+    pub run_max: Option<i32>,
+}
+
+impl Delivery {
+    /// The number of the last run of the key that it may make.
+    fn reach(&self) -> i32 {
+        self.run_max.unwrap_or(i32::MAX)
+    }
 }
 
 /// What a run does first. It is written with the claim, and holds for the claim's first run only.

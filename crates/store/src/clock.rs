@@ -1,6 +1,6 @@
 //! The clock. Time is the database's: `moment()` in SQL, [`Clock`] in the process.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -38,17 +38,18 @@ impl Clock {
 
     /// Takes over a newer reading that came with some answer.
     pub fn set(&self, now: Timestamp) {
-        if let Ok(mut reading) = self.reading.lock() {
-            *reading = (now, Instant::now());
-        }
+        *self.lock() = (now, Instant::now());
     }
 
     /// The database's time, as far as the process can tell.
     pub fn now(&self) -> Timestamp {
-        match self.reading.lock() {
-            Ok(reading) => reading.0 + reading.1.elapsed(),
-            Err(poisoned) => poisoned.into_inner().0,
-        }
+        let (read, at) = *self.lock();
+        read + at.elapsed()
+    }
+
+    /// A panic of whoever held it leaves a reading that is whole: the process goes on, and so does its clock.
+    fn lock(&self) -> MutexGuard<'_, (Timestamp, Instant)> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,18 +9,20 @@
 //! fill the disk.
 
 mod forget;
+mod gathering;
 mod held;
 mod list;
 mod statements;
 mod tally;
 
 pub use forget::forget;
+pub use gathering::PAYLOADS_MAX;
 pub use held::{
-    DecisionKind, DecisionView, HeldArrival, HeldDecision, HeldDelivery, decide, find_held, finish,
-    reopen,
+    ArrivalColumns, DecisionKind, DecisionView, HeldArrival, HeldDecision, HeldDelivery, decide,
+    find_held, finish, reopen,
 };
 pub use list::{DuplicatePosition, DuplicateView, list, list_held, list_of_run};
-pub use tally::{PAYLOADS_MAX, Tally};
+pub use tally::Tally;
 
 use jiff::Timestamp;
 use semel_model::{ClaimId, DuplicateId, EffectId, Fingerprint, RunId, WaitId};
@@ -109,8 +111,8 @@ pub struct StoppedRepeat {
     pub kind: DuplicateVerdict,
     /// Its payload as JSON text, where it differs from the first's.
     pub payload: Option<String>,
-    /// What a run of its own needs besides the payload, as JSON text, where it is held.
-    pub arrival: Option<String>,
+    /// Everything besides the payload that a run of its own needs, where it is held.
+    pub arrival: Option<ArrivalColumns>,
     /// When it came.
     pub at: Timestamp,
 }

@@ -8,19 +8,17 @@ pub use doubts::{
 };
 pub use list::{list, list_of_external_id, list_of_kind};
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::effect::EffectState;
 use semel_model::event::Event;
-use semel_model::storable::indexed;
 use semel_model::{EffectId, RunId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::column_text::ColumnText;
 use crate::journal::{EffectChange, Transition};
 use crate::writer::rows::Column;
 
@@ -129,8 +127,8 @@ pub(crate) struct Rows<'a> {
     guards: Vec<&'static str>,
     states: Vec<&'static str>,
     attempts: Vec<i32>,
-    external_ids: Vec<Option<Cow<'a, str>>>,
-    notes: Vec<Option<&'a str>>,
+    external_ids: Vec<Option<ColumnText<'a>>>,
+    notes: Vec<Option<ColumnText<'a>>>,
 }
 
 impl<'a> Rows<'a> {
@@ -164,8 +162,8 @@ impl<'a> Rows<'a> {
         self.attempts
             .push(i32::try_from(change.attempt).unwrap_or(i32::MAX));
         let external_id = change.external_id.as_deref();
-        self.external_ids.push(external_id.map(indexed));
-        self.notes.push(note);
+        self.external_ids.push(external_id.map(ColumnText::indexed));
+        self.notes.push(note.map(ColumnText::words));
     }
 
     pub(crate) fn insert_columns(&'a self) -> Option<Vec<&'a dyn Column>> {

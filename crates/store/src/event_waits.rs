@@ -1,14 +1,12 @@
 //! The `event_waits` table: open waits for events, by what distinguishes the right event.
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
-use semel_model::storable::indexed;
 use semel_model::{RunId, WaitId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::cell::{EveryCell, ReadError};
+use crate::column_text::ColumnText;
 use crate::journal::Transition;
 
 pub(crate) const OPEN: &str = "
@@ -45,7 +43,15 @@ const FIND: &str = "
       LEFT JOIN waits w ON w.id = l.wait_id
      ORDER BY l.wait_id";
 
-pub(crate) const STATEMENTS: &[&str] = &[OPEN, CLOSE, PATHS, FIND];
+/// Waits that were found before. One that has ended is not listed any more.
+const FIND_AGAIN: &str = "
+    SELECT l.wait_id, l.run_id, w.opened_at
+      FROM event_waits l
+      LEFT JOIN waits w ON w.id = l.wait_id
+     WHERE l.wait_id = ANY ($1)
+     ORDER BY l.wait_id";
+
+pub(crate) const STATEMENTS: &[&str] = &[OPEN, CLOSE, PATHS, FIND, FIND_AGAIN];
 
 /// Which event a wait is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +72,7 @@ pub(crate) struct Rows<'a> {
     namespaces: Vec<i32>,
     events: Vec<&'a str>,
     paths: Vec<&'a str>,
-    values: Vec<Cow<'a, str>>,
+    values: Vec<ColumnText<'a>>,
 }
 
 impl<'a> Rows<'a> {
@@ -76,7 +82,7 @@ impl<'a> Rows<'a> {
         self.namespaces.push(item.namespace_id);
         self.events.push(&topic.event);
         self.paths.push(&topic.path);
-        self.values.push(indexed(&topic.value));
+        self.values.push(ColumnText::indexed(&topic.value));
     }
 
     pub(crate) fn values(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
@@ -125,7 +131,7 @@ pub async fn find(
     limit: i64,
 ) -> Result<Vec<EventWait>, ReadError> {
     let after = after.map_or(Uuid::nil(), |wait| *wait.as_uuid());
-    let value = indexed(&topic.value);
+    let value = ColumnText::indexed(&topic.value);
     let values: [&(dyn ToSql + Sync); 6] = [
         &namespace_id,
         &topic.event,
@@ -135,15 +141,17 @@ pub async fn find(
         &limit,
     ];
     let rows = cell.reader().await?.query(FIND, &values).await?;
-    let read = |row: &tokio_postgres::Row| {
-        let (wait, run): (Uuid, Uuid) = (row.get(0), row.get(1));
-        EventWait {
-            wait: WaitId::from_uuid(wait),
-            run: RunId::from_uuid(run),
-            opened_at: row.get(2),
-        }
-    };
-    Ok(rows.iter().map(read).collect())
+    Ok(rows.iter().map(read_wait).collect())
+}
+
+/// Those of some waits that are open, in no order of theirs.
+pub async fn find_again(
+    cell: EveryCell<'_>,
+    waits: &[WaitId],
+) -> Result<Vec<EventWait>, ReadError> {
+    let ids: Vec<Uuid> = waits.iter().map(|wait| *wait.as_uuid()).collect();
+    let rows = cell.reader().await?.query(FIND_AGAIN, &[&ids]).await?;
+    Ok(rows.iter().map(read_wait).collect())
 }
 
 /// Notes that waits have ended.
@@ -151,4 +159,13 @@ pub async fn close(cell: EveryCell<'_>, waits: &[WaitId]) -> Result<(), ReadErro
     let ids: Vec<Uuid> = waits.iter().map(|wait| *wait.as_uuid()).collect();
     cell.reader().await?.execute(CLOSE, &[&ids]).await?;
     Ok(())
+}
+
+fn read_wait(row: &tokio_postgres::Row) -> EventWait {
+    let (wait, run): (Uuid, Uuid) = (row.get(0), row.get(1));
+    EventWait {
+        wait: WaitId::from_uuid(wait),
+        run: RunId::from_uuid(run),
+        opened_at: row.get(2),
+    }
 }

@@ -12,24 +12,31 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql};
 
 use crate::cell::{ReadError, SlotCell};
+use crate::wakes::wakes;
 
 pub(crate) const LOAD: &str = "
     SELECT e.run_id, e.effect_id, e.attempt, e.response
       FROM unnest($1::uuid[]) AS t (run_id)
       JOIN late_responses e ON e.run_id = t.run_id";
 
-/// Touches the run's row whatever its state, so that it waits for a worker that is stopping the run
-/// at this moment, or is waited for: one of the two sees the other.
-const HAND_IN: &str = "/* commits alone: late response */
+/// Touches the run's row whatever its state, so that it waits for a worker that lets the run sleep
+/// at this moment, or is waited for: one of the two sees the other. A run that is not stopped finds
+/// the response at its next look.
+const HAND_IN: &str = concat!(
+    "/* commits alone: late response */
     WITH kept AS (
         INSERT INTO late_responses (run_id, effect_id, attempt, epoch, response)
         VALUES ($1, $2, $3, $4, $5)
             ON CONFLICT DO NOTHING)
-    UPDATE queue
-       SET due_at = CASE WHEN holder IS NULL AND stage = 'stopped' THEN moment() ELSE due_at END
-     WHERE run_id = $1";
+    UPDATE queue q
+       SET ",
+    wakes!("CASE WHEN q.stage = 'stopped' THEN moment() ELSE q.due_at END"),
+    "
+     WHERE q.run_id = $1"
+);
 
-/// Wakes runs that are being stopped while a late response is already there.
+/// Makes runs due that are being stopped while a late response is already there. In the commit that
+/// stops them, behind its fence.
 pub(crate) const HEAR: &str = "
     UPDATE queue q
        SET due_at = (SELECT moment())
@@ -37,16 +44,7 @@ pub(crate) const HEAR: &str = "
      WHERE e.run_id = ANY ($1) AND q.run_id = e.run_id AND num_nulls(q.holder) = 1
        AND q.stage = 'stopped'";
 
-/// Wakes a run that keeps sleeping while there is a late response to its effect in doubt: the run
-/// and the effect, in this order.
-pub(crate) const HEAR_OF_ONE: &str = "
-    UPDATE queue q
-       SET due_at = (SELECT moment())
-     WHERE q.run_id = ($1::uuid[])[1] AND q.holder IS NULL
-       AND EXISTS (SELECT 1 FROM late_responses e
-                    WHERE e.run_id = ($1::uuid[])[1] AND e.effect_id = ($1::uuid[])[2])";
-
-pub(crate) const STATEMENTS: &[&str] = &[LOAD, HAND_IN, HEAR, HEAR_OF_ONE];
+pub(crate) const STATEMENTS: &[&str] = &[LOAD, HAND_IN, HEAR];
 
 /// How long one try to record a response may take.
 const HAND_IN_PATIENCE: Duration = Duration::from_secs(5);

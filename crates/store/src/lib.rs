@@ -30,10 +30,12 @@ pub mod cell;
 pub mod child_runs;
 pub mod claims;
 pub mod clock;
+mod column_text;
 pub mod commands;
 pub mod connections;
 pub mod duplicates;
 mod durability;
+pub mod duties;
 pub mod effects;
 pub mod event_waits;
 pub mod flows;
@@ -81,7 +83,7 @@ pub mod tasks;
 mod token_limits;
 pub mod tokens;
 pub mod waits;
-pub mod wake_source;
+mod wakes;
 pub mod webhook_deliveries;
 pub mod writer;
 
@@ -141,6 +143,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("gate_exits", gate_exits::STATEMENTS),
         ("duplicates", duplicates::STATEMENTS),
         ("duplicates", duplicates::LISTS),
+        ("duties", duties::STATEMENTS),
         ("effects", effects::STATEMENTS),
         ("effects", effects::LISTS),
         ("late_responses", late_responses::STATEMENTS),
@@ -167,6 +170,9 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("named_effects", named_effects::LISTS),
         ("named_effects", named_effects::WAITERS),
         ("outbox", outbox::STATEMENTS),
+        ("outbox", outbox::LEASES),
+        ("outbox", outbox::RECEIVERS),
+        ("outbox", outbox::DEPTH),
         ("overview", overview::STATEMENTS),
         ("webhook_deliveries", webhook_deliveries::STATEMENTS),
         ("llm_answers", llm_answers::STATEMENTS),

@@ -1,8 +1,27 @@
 //! The `outbox` table: events that committed with their run and are not dispatched yet.
+//!
+//! ```text
+//! emitted ══▶ due ══▶ leased ══▶ gone: every receiver has it
+//!              ▲        ║
+//!              ╚════════╝ given back; later; for a newer version; unreadable
+//! ```
+//!
+//! `══▶` is a commit. A server takes events under a lease ([`OutboxTaker`]), records which flows it is about to ask
+//! ([`ask`]), and settles each event once it is through. No transaction is open in between. The interleavings are in
+//! `docs/decisions/0022-outbox-leases.md`.
+
+mod depth;
+mod leases;
+mod receivers;
+
+pub use depth::{OutboxDepth, depth};
+pub use leases::{
+    OutboxRest, OutboxTaker, TakenEvent, defer, free_lost, free_own, give_back, keep, renew, settle,
+};
+pub use receivers::{EventReceiver, NewReceiver, ask, mark};
 
 use std::time::{Duration, Instant};
 
-use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use semel_model::request::Emission;
 use semel_model::{EffectId, RunId};
@@ -10,10 +29,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::cell::{Cell, ReadError, SlotCell};
+use crate::cell::{ReadError, SlotCell};
 use crate::journal::Transition;
-use crate::listed::OLDEST;
-use crate::pool::PooledClient;
 
 /// A write that is submitted twice emits once: the identity is the effect's.
 pub(crate) const EMIT: &str = "
@@ -23,26 +40,13 @@ pub(crate) const EMIT: &str = "
         AS t (id, namespace_id, run_id, event, data)
         ON CONFLICT (id) DO NOTHING";
 
-/// Events that another server dispatches at this moment are skipped.
-const TAKE: &str = "
-    SELECT id, namespace_id, run_id, event, data::text, emitted_at
-      FROM outbox
-     WHERE (emitted_at, id) > ($2, $3)
-     ORDER BY emitted_at, id LIMIT $1 FOR UPDATE SKIP LOCKED";
+pub(crate) const STATEMENTS: &[&str] = &[EMIT];
+pub(crate) const LEASES: &[&str] = leases::STATEMENTS;
+pub(crate) const RECEIVERS: &[&str] = receivers::STATEMENTS;
+pub(crate) const DEPTH: &[&str] = depth::STATEMENTS;
 
-const OF_RANGE: &str = "SELECT id FROM outbox WHERE id BETWEEN $1 AND $2";
-
-/// Events that a server dispatches at this moment.
-const DISPATCHED_NOW: &str = "
-    WITH free AS MATERIALIZED (SELECT id FROM outbox WHERE id = ANY ($1) FOR UPDATE SKIP LOCKED)
-    SELECT id FROM outbox WHERE id = ANY ($1) AND id NOT IN (SELECT id FROM free)";
-
-const REMOVE: &str = "DELETE FROM outbox WHERE id = ANY($1)";
-
-pub(crate) const STATEMENTS: &[&str] = &[EMIT, TAKE, OF_RANGE, DISPATCHED_NOW, REMOVE];
-
-/// How long an erasure waits for events that are being dispatched: longer than a statement may take, so that none is
-/// left that began before the runs were marked.
+/// How long an erasure waits for leased events: longer than a statement may take, so that none is left that began before
+/// the runs were closed.
 const DISPATCH_PATIENCE: Duration = Duration::from_secs(20);
 
 /// How often it looks.
@@ -106,77 +110,17 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A connection for dispatching events.
-pub struct Dispatching {
-    client: PooledClient,
-}
-
-// Crosses slots (V5): runs of other slots are accepted while this transaction is open. Before a second
-// cell, an event is taken under a lease, and its row notes which cells have it.
-
-/// Events that no other process dispatches until they are removed or this is dropped.
-///
-/// They stay locked in an open transaction: if the process dies, the database returns them to the
-/// others by itself.
-pub struct OutboxBatch<'a> {
-    tx: Transaction<'a>,
-    /// The events, oldest first.
-    pub events: Vec<OutboxEvent>,
-}
-
-/// A connection on which events can be taken.
-pub async fn start_dispatching(cell: &Cell) -> Result<Dispatching, ReadError> {
-    let client = cell.reader().await?;
-    Ok(Dispatching { client })
-}
-
-impl Dispatching {
-    /// Takes the oldest events, or the oldest behind one of them.
-    pub async fn take(
-        &mut self,
-        after: Option<&OutboxEvent>,
-        most: i64,
-    ) -> Result<OutboxBatch<'_>, ReadError> {
-        let (at, id) = after.map_or(OLDEST, |it| (it.emitted_at, *it.id.as_uuid()));
-        let tx = self.client.transaction().await?;
-        let rows = tx.query(TAKE, &[&most, &at, &id]).await?;
-        let events = rows.iter().map(read_event).collect();
-        Ok(OutboxBatch { tx, events })
-    }
-}
-
-impl OutboxBatch<'_> {
-    /// Removes the events whose receivers all have them, and gives the others back.
-    pub async fn remove(self, through: &[EffectId]) -> Result<(), ReadError> {
-        let ids: Vec<Uuid> = through.iter().map(|id| *id.as_uuid()).collect();
-        self.tx.execute(REMOVE, &[&ids]).await?;
-        Ok(self.tx.commit().await?)
-    }
-}
-
-/// Waits until none of the events that a range has now is being dispatched: what is dispatched later sees what is
-/// committed now. It holds no connection while it waits, because whoever dispatches needs some.
-pub(crate) async fn await_dispatch(
-    cell: SlotCell<'_>,
-    low: Uuid,
-    high: Uuid,
-) -> Result<(), ReadError> {
+/// Waits until none of a key's events is leased that is leased now. Whoever takes one later hands it over when the runs
+/// are closed, and the delivery that it makes then says so. No connection is held meanwhile, because whoever dispatches
+/// needs some.
+pub(crate) async fn await_dispatch(cell: SlotCell<'_>, run: RunId) -> Result<(), ReadError> {
     let until = Instant::now() + DISPATCH_PATIENCE;
-    let mut ids = list_ids(cell, OF_RANGE, &[&low, &high]).await?;
-    while !ids.is_empty() && Instant::now() < until {
+    let mut leased = leases::list_leased(cell, run).await?;
+    while !leased.is_empty() && Instant::now() < until {
         tokio::time::sleep(DISPATCH_LOOK_EVERY).await;
-        ids = list_ids(cell, DISPATCHED_NOW, &[&ids]).await?;
+        leased = leases::list_still_leased(cell, &leased).await?;
     }
     Ok(())
-}
-
-async fn list_ids(
-    cell: SlotCell<'_>,
-    text: &str,
-    values: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Uuid>, ReadError> {
-    let rows = cell.reader().await?.query(text, values).await?;
-    Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 pub(crate) fn read_event(row: &Row) -> OutboxEvent {

@@ -24,6 +24,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use crate::cell::{Cell, EveryCell, HomeCell, ReadError, SlotCell};
+use crate::wakes::wakes;
 
 mod change;
 mod views;
@@ -98,7 +99,8 @@ const TAKE_ENDED: &str = "
 
 /// Makes runs due that sleep for a pause: at once, or one after the other at a rate that counts from
 /// the first of them. Rows of the queue are locked in the order of identities.
-const WAKE: &str = "
+const WAKE: &str = concat!(
+    "
     WITH page AS MATERIALIZED (
         SELECT run_id FROM paused_runs WHERE pause_id = $1 LIMIT $2),
     gone AS (
@@ -115,14 +117,17 @@ const WAKE: &str = "
          WHERE id = $1
      RETURNING drain_from, per_second, woken_count - (SELECT count(*) FROM locked) AS before)
     UPDATE queue q
-       SET due_at = CASE WHEN q.holder IS NOT NULL THEN q.due_at
-                         WHEN pause.per_second IS NULL THEN moment()
-                         ELSE pause.drain_from
-                              + make_interval(secs => least((pause.before + locked.place - 1) / pause.per_second, 1e8)) END,
-           woken = q.woken OR q.holder IS NOT NULL,
+       SET ",
+    wakes!(
+        "CASE WHEN pause.per_second IS NULL THEN moment()
+                          ELSE pause.drain_from
+                               + make_interval(secs => least((pause.before + locked.place - 1) / pause.per_second, 1e8)) END"
+    ),
+    ",
            stage = CASE WHEN q.holder IS NULL THEN 'ready' ELSE q.stage END
       FROM locked, pause
-     WHERE q.run_id = locked.run_id";
+     WHERE q.run_id = locked.run_id"
+);
 
 /// Asked before the writers are awaited: what is over later was not waited for. An idle server does not
 /// look at the sessions.

@@ -12,6 +12,7 @@ mod look;
 mod lost;
 mod returned;
 mod seeded_bug;
+mod stranded;
 mod stuck;
 mod wake;
 
@@ -19,12 +20,14 @@ pub use backlog::count_backlog;
 pub use cancel::{ask_cancel, ask_cancel_by};
 pub use depth::{DEPTH_MAX, Depth, depth};
 pub use fair::NamespaceRoom;
+pub(crate) use fair::last_served;
 pub use load::TAKE_BYTES_MAX;
 pub use look::Look;
 pub use lost::{RECOVER_MAX, recover, recover_strays};
 pub use returned::{HeldRun, ReturnCause, list_held_besides, put_back, return_runs};
+pub use stranded::wake_stranded;
 pub use stuck::{defer, quarantine};
-pub use wake::{give_head_start, wake, wake_at_gate};
+pub use wake::{give_head_start, wake_at_gate};
 
 use std::time::Duration;
 
@@ -36,7 +39,6 @@ use tokio_postgres::types::ToSql;
 
 use crate::cell::{Cell, ReadError, SlotCell};
 use crate::runs::Stage;
-use crate::wake_source::WakeSource;
 use crate::writer::connection::{PreparedClient, WriterConnection};
 use crate::{clock, journal, late_responses, waits};
 use fair::{NEXT_DUE, TAKE, TAKE_ALONE, TAKE_EARLY};
@@ -56,7 +58,7 @@ const ABOUT: &str = "
       FROM unnest($1::uuid[]) AS t (id)
       JOIN runs r ON r.id = t.id";
 
-/// Nothing happened, so nothing is written to the journal.
+/// Nothing happened, so nothing is written to the journal. What came meanwhile has left its mark.
 const SLEEP_ON: &str = give_back!(
     "/* commits alone: sleep on */",
     "stage = $5::text::queue_stage, stalled_takes = 0, woken = false,
@@ -81,7 +83,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     returned::PUT_BACK,
     SLEEP_ON,
     cancel::CANCEL,
-    wake::WAKE,
+    stranded::WAKE_STRANDED,
     wake::WAKE_AT_GATE,
     wake::HEAD_START,
     depth::DEPTH,
@@ -298,7 +300,8 @@ impl Taker {
     }
 }
 
-/// Lets a run sleep on that was woken for nothing. False when the lease is another's.
+/// Lets a run sleep on that was taken for nothing; it is due at once if something has woken it
+/// since. False when the lease is another's.
 pub async fn sleep_on(
     cell: SlotCell<'_>,
     run: RunId,
@@ -306,7 +309,6 @@ pub async fn sleep_on(
     session: SessionId,
     (due_at, stage): (Option<Timestamp>, Stage),
     saw_cancel: bool,
-    hears: WakeSource,
 ) -> Result<bool, ReadError> {
     let stage = stage.as_str();
     let (runs, epochs) = ([*run.as_uuid()], [epoch]);
@@ -318,14 +320,6 @@ pub async fn sleep_on(
         &stage,
         &saw_cancel,
     ];
-    let mut client = cell.reader().await?;
-    let Some((heard, ids)) = hears.statement() else {
-        return Ok(client.execute(mistaken(SLEEP_ON), &values).await? == 1);
-    };
-    // The second statement sees what the first had to wait for.
-    let tx = client.transaction().await?;
-    let slept = tx.execute(mistaken(SLEEP_ON), &values).await? == 1;
-    tx.execute(heard, &[&ids]).await?;
-    tx.commit().await?;
-    Ok(slept)
+    let client = cell.reader().await?;
+    Ok(client.execute(mistaken(SLEEP_ON), &values).await? == 1)
 }

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use semel_model::Span;
-use semel_model::storable::without_zero;
 use tokio_postgres::types::ToSql;
 
 use crate::cell::{Cell, EveryCell, ReadError};
+use crate::column_text::ColumnText;
 
 const APPEND: &str = "
     INSERT INTO refused_deliveries (namespace_id, flow, code, message) VALUES ($1, $2, $3, left($4, 500))";
@@ -57,7 +57,7 @@ pub async fn append(
     message: &str,
 ) -> Result<(), ReadError> {
     // It may quote what was sent.
-    let message = without_zero(message);
+    let message = ColumnText::words(message);
     let client = cell.reader().await?;
     client
         .execute(APPEND, &[&namespace_id, &flow, &code, &message])

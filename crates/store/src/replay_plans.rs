@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
+use crate::column_text::ColumnText;
 
 mod candidates;
 mod views;
@@ -247,13 +248,19 @@ pub async fn note(
 ) -> Result<(), ReadError> {
     let client = cell.reader().await?;
     let id = plan.id.as_uuid();
+    let said = |text| Some(ColumnText::words(text));
     let (state, digest, summary, next, code, words) = match outcome {
-        ItemOutcome::Previewed { digest, summary } => {
-            ("previewed", Some(digest), Some(summary), None, None, None)
-        }
+        ItemOutcome::Previewed { digest, summary } => (
+            "previewed",
+            Some(digest),
+            said(summary.as_str()),
+            None,
+            None,
+            None,
+        ),
         ItemOutcome::Replayed(next) => ("replayed", None, None, Some(*next.as_uuid()), None, None),
         ItemOutcome::Refused { code, note } => {
-            ("refused", None, None, None, Some(code), Some(note))
+            ("refused", None, None, None, Some(code), said(note.as_str()))
         }
         ItemOutcome::Postponed => {
             client.execute(POSTPONE, &[id, run.as_uuid()]).await?;

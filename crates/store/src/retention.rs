@@ -15,8 +15,8 @@ pub(crate) use archived::STATEMENTS as ARCHIVED;
 pub use archived::{GoingKey, GoingKeys, delete_archived, list_going};
 pub(crate) use erase::STATEMENTS as ERASE;
 pub use erase::{
-    ERASED_FAMILY_MAX, ErasedRun, Family, Marked, erase, erase_elsewhere, erase_named, find_run_of,
-    list_stored, mark,
+    ERASED_FAMILY_MAX, ErasedRun, Family, Marked, complete, erase, erase_elsewhere, erase_named,
+    find_run_of, list_stored, mark,
 };
 pub(crate) use judge::STATEMENTS as JUDGED;
 pub use runs::{DeletedRuns, OldRuns, RunCursor, delete_old, list_old, list_releases};

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
+use crate::column_text::ColumnText;
 
 /// The most runs of one job.
 pub const JOB_RUNS_MAX: i64 = 10_000;
@@ -255,7 +256,9 @@ pub async fn note(
     let client = cell.reader().await?;
     let (state, code, words) = match outcome {
         JobOutcome::Done => ("done", None, None),
-        JobOutcome::Refused { code, note } => ("refused", Some(code), Some(note)),
+        JobOutcome::Refused { code, note } => {
+            ("refused", Some(code), Some(ColumnText::words(note)))
+        }
         JobOutcome::Postponed => {
             client
                 .execute(POSTPONE, &[job.as_uuid(), run.as_uuid()])

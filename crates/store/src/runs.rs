@@ -25,9 +25,10 @@ pub(crate) const RECORDED: &str = ",
     recorded AS (
         UPDATE runs r
            SET state = t.state::run_state, result = t.result::json, fault = t.fault::json,
+               fault_code = t.fault_code, has_inherited = r.has_inherited OR t.inherited,
                ended_at = CASE WHEN t.ended THEN (SELECT now FROM present) END
-          FROM unnest($?::uuid[], $?::text[], $?::text[], $?::text[], $?::bool[])
-            AS t (id, state, result, fault, ended)
+          FROM unnest($?::uuid[], $?::text[], $?::text[], $?::text[], $?::text[], $?::bool[], $?::bool[])
+            AS t (id, state, result, fault, fault_code, inherited, ended)
          WHERE r.id = t.id)";
 
 /// The columns that [`read_view`] reads.
@@ -37,7 +38,8 @@ macro_rules! select {
             "
     SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
            q.holder IS NOT NULL, r.accepted_at, r.ended_at, r.result, r.fault,
-           nullif(q.due_at, 'infinity'), r.partition_date, coalesce(q.cancel, false), r.parent_id, r.erased_at
+           nullif(q.due_at, 'infinity'), r.partition_date, coalesce(q.cancel, false), r.parent_id, r.erased_at,
+           r.closed_at
       FROM runs r
       JOIN releases l ON l.id = r.release_id
       JOIN flows f ON f.id = l.flow_id
@@ -122,6 +124,8 @@ pub struct RunView {
     pub parent: Option<RunId>,
     /// When its payloads were erased.
     pub erased_at: Option<Timestamp>,
+    /// Since when it is not resumed or replayed any more.
+    pub closed_at: Option<Timestamp>,
 }
 
 /// Why a run that has not ended is not held.
@@ -340,5 +344,6 @@ fn read_view(row: &Row) -> RunView {
         cancelling: row.get(14),
         parent: row.get::<_, Option<Uuid>>(15).map(RunId::from_uuid),
         erased_at: row.get(16),
+        closed_at: row.get(17),
     }
 }

@@ -1,50 +1,35 @@
 //! The `schedules` and `ticks` tables: how far each schedule is decided, and what was decided.
 //!
 //! ```text
-//! take (locks the row) ──▶ runs are accepted, elsewhere ══▶ ticks and decided_to, in one commit
+//! take, under a lease ══▶ runs are accepted, elsewhere ══▶ ticks and decided_to, in one commit
 //! ```
 //!
-//! `══▶` is the commit. Where a process dies before it, the database gives the row back and another
-//! decides the same instants again; their runs are there already, under the keys that the instants
-//! make. `decided_to` only grows, so a clock that goes back decides nothing a second time.
+//! `══▶` is a commit; no transaction is open while runs are accepted. Where a process dies before the
+//! last, its lease ends and another decides the same instants again; their runs are there already, under
+//! the keys that the instants make. `decided_to` only grows, so a clock that goes back decides nothing a
+//! second time.
 
+mod leases;
 mod rows;
 mod ticks;
 mod views;
 
+pub use leases::{decide, give_back, take, take_one};
 pub use ticks::{find_fired, forget, list_latest, list_ticks};
 pub use views::{find, list, list_of_namespace};
 
-use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use semel_model::{RunId, ScheduleId};
 use uuid::Uuid;
 
 use crate::audit::{self, AuditEntry};
 use crate::cell::{Cell, EveryCell, ReadError, SlotCell};
-use crate::pool::PooledClient;
-use rows::{Rows, read_schedule};
+use rows::Rows;
 
 /// The clock, and when the next schedule is due: all that it costs while none is.
 const LOOK: &str = "
     SELECT moment(),
            (SELECT due_at FROM schedules WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)";
-
-const TAKE: &str = "
-    SELECT id, namespace_id, flow, release_id, version, zones, decided_to, due_at, paused_at,
-           paused_by, moment()
-      FROM schedules
-     WHERE due_at <= (SELECT moment())
-     ORDER BY due_at
-     LIMIT $1
-       FOR UPDATE SKIP LOCKED";
-
-const LOCK: &str = "
-    SELECT id, namespace_id, flow, release_id, version, zones, decided_to, due_at, paused_at,
-           paused_by, moment()
-      FROM schedules
-     WHERE id = $1
-       FOR UPDATE";
 
 /// Instants count from when the release went live; from now, where that was before it was kept.
 const OPEN: &str = "
@@ -63,18 +48,6 @@ const PAUSE: &str = "
            due_at = CASE WHEN due_at <= moment() THEN due_at END
      WHERE id = $1 AND paused_at IS NULL";
 
-/// The server that decides has the row locked, so the row is as it was read: anything else is a
-/// defect, and the whole decision is refused.
-const DECIDE: &str = "
-    UPDATE schedules s
-       SET release_id = t.release_id, version = $6, zones = $7, due_at = t.due_at,
-           decided_to = t.decided_to, paused_at = CASE WHEN t.paused THEN s.paused_at END,
-           paused_by = CASE WHEN t.paused THEN s.paused_by END
-      FROM unnest($1::uuid[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[],
-                  $5::int4[], $8::bool[])
-        AS t (id, before, decided_to, due_at, release_id, paused)
-     WHERE s.id = t.id AND s.decided_to = t.before AND t.decided_to >= t.before";
-
 const RECORD: &str = "
     INSERT INTO ticks (schedule_id, nominal, verdict, last, instants, reason, run_id, fired_by,
                        decided_at)
@@ -87,15 +60,16 @@ const RECORD: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[
     LOOK,
-    TAKE,
-    LOCK,
+    leases::TAKE,
+    leases::TAKE_ONE,
+    leases::GIVE_BACK,
     views::LIST,
     views::LIST_OF_NAMESPACE,
     views::FIND,
     OPEN,
     WAKE,
     PAUSE,
-    DECIDE,
+    leases::DECIDE,
     RECORD,
     ticks::TICKS,
     ticks::FIND_FIRED,
@@ -128,6 +102,8 @@ pub struct Schedule {
     pub paused_by: Option<String>,
     /// The database's time when it was read.
     pub now: Timestamp,
+    /// Until when the server that took it may decide it; nothing where it was only read.
+    pub leased_until: Option<Timestamp>,
 }
 
 /// A schedule that is new.
@@ -191,6 +167,12 @@ pub struct ScheduleDecision {
     pub id: ScheduleId,
     /// Up to where it was decided when it was taken.
     pub before: Timestamp,
+    /// When it was due when it was taken.
+    pub due_before: Option<Timestamp>,
+    /// Since when it was paused when it was taken.
+    pub paused_before: Option<Timestamp>,
+    /// The lease that it was taken under.
+    pub leased_until: Option<Timestamp>,
     /// Up to where it is decided now.
     pub decided_to: Timestamp,
     /// When a server has to look at it next.
@@ -266,98 +248,6 @@ pub async fn pause(
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     Ok(audit::execute(cell, PAUSE, &[id.as_uuid(), &by], act).await? == 1)
-}
-
-/// A connection on which schedules can be taken.
-pub struct ScheduleConnection {
-    client: PooledClient,
-}
-
-// Crosses slots (V5): runs of other slots are accepted while this transaction is open. Before a second
-// cell, a tick whose run is in another cell is decided and put into the outbox in one commit.
-
-/// Schedules that no other server decides until this is decided or dropped.
-///
-/// They stay locked in an open transaction: if the process dies, the database returns them to the
-/// others by itself.
-pub struct ScheduleBatch<'a> {
-    tx: Transaction<'a>,
-    /// The schedules, the earliest due first.
-    pub schedules: Vec<Schedule>,
-}
-
-/// A connection on which the schedules of this database can be taken.
-pub async fn start_taking(cell: &Cell) -> Result<ScheduleConnection, ReadError> {
-    let client = cell.reader().await?;
-    Ok(ScheduleConnection { client })
-}
-
-/// A connection on which one schedule can be locked.
-pub async fn start_locking(cell: SlotCell<'_>) -> Result<ScheduleConnection, ReadError> {
-    let client = cell.reader().await?;
-    Ok(ScheduleConnection { client })
-}
-
-impl ScheduleConnection {
-    /// Takes schedules that are due and that no other server has.
-    pub async fn take(&mut self, most: i64) -> Result<ScheduleBatch<'_>, ReadError> {
-        let tx = self.client.transaction().await?;
-        let rows = tx.query(TAKE, &[&most]).await?;
-        let schedules = rows.iter().map(read_schedule).collect();
-        Ok(ScheduleBatch { tx, schedules })
-    }
-
-    /// Takes one schedule, due or not, once no other server has it.
-    pub async fn lock(&mut self, id: ScheduleId) -> Result<ScheduleBatch<'_>, ReadError> {
-        let tx = self.client.transaction().await?;
-        let rows = tx.query(LOCK, &[id.as_uuid()]).await?;
-        let schedules = rows.iter().map(read_schedule).collect();
-        Ok(ScheduleBatch { tx, schedules })
-    }
-}
-
-impl ScheduleBatch<'_> {
-    /// Records what was decided, and returns the schedules. If a schedule is not as it was read,
-    /// nothing is written, neither for it nor for the others. If an operator asked for the
-    /// decision, the act is recorded in the same commit.
-    pub async fn decide(
-        self,
-        made: &[ScheduleDecision],
-        grounds: DecisionBasis,
-        act: Option<&AuditEntry>,
-    ) -> Result<bool, ReadError> {
-        let ids: Vec<Uuid> = made.iter().map(|one| *one.id.as_uuid()).collect();
-        let before: Vec<Timestamp> = made.iter().map(|one| one.before).collect();
-        let decided: Vec<Timestamp> = made.iter().map(|one| one.decided_to).collect();
-        let due: Vec<Option<Timestamp>> = made.iter().map(|one| one.due_at).collect();
-        let releases: Vec<Option<i32>> = made.iter().map(|one| one.release_id).collect();
-        let paused: Vec<bool> = made.iter().map(|one| one.stays_paused).collect();
-        let DecisionBasis { version, zones } = grounds;
-        let written = self
-            .tx
-            .execute(
-                DECIDE,
-                &[
-                    &ids, &before, &decided, &due, &releases, &version, &zones, &paused,
-                ],
-            )
-            .await?;
-        if written != made.len() as u64 {
-            return Ok(false);
-        }
-        let ticks = made.iter().flat_map(|one| {
-            one.ticks
-                .iter()
-                .map(move |tick| (one.id, tick, Some(one.now)))
-        });
-        let rows = Rows::of(ticks);
-        self.tx.execute(RECORD, &rows.values()).await?;
-        if let Some(act) = act {
-            audit::append(&self.tx, act).await?;
-        }
-        self.tx.commit().await?;
-        Ok(true)
-    }
 }
 
 /// Writes down that an instant was fired by hand. One that has a run already stays as it is.

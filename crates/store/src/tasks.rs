@@ -20,13 +20,16 @@ use tokio_postgres::types::{Json, ToSql};
 use uuid::Uuid;
 
 use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::wakes::wakes;
 
 mod changes;
+mod lost;
 mod settling;
 mod views;
 
 pub use changes::TaskChange;
 pub(crate) use changes::{DEFER, OPEN, REOPEN, Rows, WITHDRAW};
+pub use lost::lose;
 pub(crate) use settling::STATEMENTS as ANSWERS;
 pub use settling::{SubmittedAnswer, TaskAnswerBatch, TaskAnswerResult, start_settling};
 pub(crate) use views::STATEMENTS as VIEWS;
@@ -122,30 +125,22 @@ const RENEW: &str = concat!(
 const LOCK_RUNS: &str = "
     SELECT run_id FROM queue WHERE run_id = ANY ($1) ORDER BY run_id FOR UPDATE";
 
-const LEASES_OVER: &str = "
-    SELECT id, run_id
-      FROM tasks
-     WHERE state = 'held' AND lease_until <= (SELECT moment())
-     ORDER BY lease_until
-     LIMIT $1";
-
-const LOSE: &str = "
-    UPDATE tasks
-       SET state = 'lost', ended_at = (SELECT moment()), lease_until = NULL
-     WHERE id = ANY ($1) AND state IS NOT DISTINCT FROM 'held'
-       AND lease_until <= (SELECT moment())
- RETURNING id";
-
 const LOOK: &str = "
     SELECT state::text, attempt, answer FROM tasks WHERE id = $1";
 
-/// Wakes runs that sleep while their answer is there.
-pub(crate) const HEAR: &str = "
+/// Wakes the runs of tasks that have an outcome: with the outcome, and in the commit in which a run
+/// falls asleep again.
+pub(crate) const HEAR: &str = concat!(
+    "
     UPDATE queue q
-       SET due_at = (SELECT moment()), stage = 'ready'
+       SET ",
+    wakes!("(SELECT moment())"),
+    ",
+           stage = CASE WHEN q.holder IS NULL THEN 'ready' ELSE q.stage END
       FROM tasks t
-     WHERE t.id = ANY ($1) AND t.state IN ('done', 'failed', 'lost')
-       AND q.run_id = t.run_id AND q.holder IS NULL AND q.stage = 'waiting'";
+     WHERE t.id = ANY ($1) AND t.state IN ('done', 'failed', 'lost') AND q.run_id = t.run_id
+       AND (q.holder IS NOT NULL OR q.stage = 'waiting') AND (q.holder IS NULL OR NOT q.woken)"
+);
 
 const RUN: &str = "SELECT run_id FROM tasks WHERE namespace_id = $1 AND id = $2";
 
@@ -160,8 +155,9 @@ pub(crate) const STATEMENTS: &[&str] = &[
     CLAIMED,
     RENEW,
     LOCK_RUNS,
-    LEASES_OVER,
-    LOSE,
+    lost::LEASES_OVER,
+    lost::OVER,
+    lost::LOSE,
     LOOK,
     HEAR,
     RUN,
@@ -170,9 +166,6 @@ pub(crate) const STATEMENTS: &[&str] = &[
 
 /// The most tasks of one claim.
 pub const CLAIM_MAX: u16 = 100;
-
-/// The most leases that one pass finds over.
-const LOSE_MAX: i64 = 1_000;
 
 /// Who asks for work, and for which.
 #[derive(Clone, Debug)]
@@ -316,23 +309,6 @@ pub async fn renew(
     }))
 }
 
-/// Marks tasks as lost whose lease is over, and wakes their runs. Gives how many.
-pub async fn lose(cell: EveryCell<'_>) -> Result<u64, ReadError> {
-    let mut client = cell.reader().await?;
-    let over = client.query(LEASES_OVER, &[&LOSE_MAX]).await?;
-    if over.is_empty() {
-        return Ok(0);
-    }
-    let ids: Vec<Uuid> = over.iter().map(|row| row.get(0)).collect();
-    let runs: Vec<Uuid> = over.iter().map(|row| row.get(1)).collect();
-    let tx = client.transaction().await?;
-    tx.query(LOCK_RUNS, &[&runs]).await?;
-    let lost = tx.query(LOSE, &[&ids]).await?;
-    tx.execute(HEAR, &[&ids]).await?;
-    tx.commit().await?;
-    Ok(lost.len() as u64)
-}
-
 /// What a run sees of its task.
 #[derive(Clone, Debug)]
 pub struct TaskSnapshot {
@@ -344,10 +320,19 @@ pub struct TaskSnapshot {
     pub answer: Option<Value>,
 }
 
-/// Looks at a task for its run; a lease that is over by now is seen as such.
+/// Looks at a task for its run; a lease that is over by now is seen as such. A worker that looks
+/// may have lost the run to another one, which is then woken.
 pub async fn look(cell: SlotCell<'_>, task: EffectId) -> Result<Option<TaskSnapshot>, ReadError> {
-    let client = cell.reader().await?;
-    client.execute(LOSE, &[&vec![*task.as_uuid()]]).await?;
+    let mut client = cell.reader().await?;
+    if let Some(over) = client.query_opt(lost::OVER, &[task.as_uuid()]).await? {
+        let (ids, runs) = (vec![*task.as_uuid()], vec![over.get::<_, Uuid>(0)]);
+        // The answer and its wake are one commit: a process that dies between them leaves a run asleep.
+        let tx = client.transaction().await?;
+        tx.query(LOCK_RUNS, &[&runs]).await?;
+        tx.execute(lost::LOSE, &[&ids]).await?;
+        tx.execute(HEAR, &[&ids]).await?;
+        tx.commit().await?;
+    }
     let row = client.query_opt(LOOK, &[task.as_uuid()]).await?;
     Ok(row.map(|row| TaskSnapshot {
         state: read_state(row.get(0)),

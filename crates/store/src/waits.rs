@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use crate::audit::{self, AuditEntry};
 use crate::cell::{Cell, ReadError, SlotCell};
+use crate::wakes::wakes;
 use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
 
@@ -39,7 +40,8 @@ pub(crate) const OPEN: &str = "
            until = CASE WHEN waits.opened_at IS NULL THEN waits.until ELSE EXCLUDED.until END,
            ended_at = CASE WHEN waits.opened_at IS NULL THEN waits.ended_at END";
 
-/// Wakes runs that fell asleep at a wait whose callback was there before.
+/// Makes runs due that fell asleep at a wait whose callback was there before. In the commit in
+/// which they do, behind its fence: a run that keeps its worker has passed the wait.
 pub(crate) const WAKE_EARLY: &str = "
     UPDATE queue q
        SET due_at = (SELECT moment()), stage = 'ready'
@@ -103,10 +105,21 @@ const ANSWER: &str = "
         OR waits.run_id <> EXCLUDED.run_id AND waits.state <> 'answered'
  RETURNING id";
 
-const WAKE: &str = "
+/// Wakes the runs `$2` of waits that are answered: other rows of the queue are not locked. An
+/// answer before its wait opened wakes nobody, because the run finds it when it comes to the wait
+/// ([`WAKE_EARLY`]).
+const WAKE: &str = concat!(
+    "
     UPDATE queue q
-       SET due_at = (SELECT moment()), stage = 'ready'
-     WHERE q.run_id = ANY ($1) AND num_nulls(q.holder) = 1 AND q.stage = 'waiting'";
+       SET ",
+    wakes!("(SELECT moment())"),
+    ",
+           stage = CASE WHEN q.holder IS NULL THEN 'ready' ELSE q.stage END
+      FROM waits w
+     WHERE w.id = ANY ($1) AND w.state = 'answered' AND num_nulls(w.opened_at) = 0
+       AND q.run_id = w.run_id AND q.run_id = ANY ($2)
+       AND (q.holder IS NOT NULL OR q.stage = 'waiting') AND (q.holder IS NULL OR NOT q.woken)"
+);
 
 const RECORDED: &str = "
     SELECT id, state::text, ended_at FROM waits WHERE id = ANY ($1)";
@@ -264,7 +277,7 @@ impl Batch for CallbackBatch {
                 ready.statement(answer),
                 &[&ids, &runs, &begin_in, &payloads],
             ),
-            ready.client.execute(ready.statement(WAKE), &[&runs]),
+            ready.client.execute(ready.statement(WAKE), &[&ids, &runs]),
             ready.client.query(ready.statement(RECORDED), &[&ids]),
         )
         .await;

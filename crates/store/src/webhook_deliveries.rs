@@ -29,12 +29,12 @@ use crate::outbox::OutboxEvent;
 /// One row per subscription that takes the event. The lock keeps a subscription from being removed
 /// between being read and being delivered to.
 /// An erasure waits for events that are being dispatched, so that a run whose event is dispatched after it is seen to be
-/// erased.
+/// erased. The root of an erasure is closed first; its items and branches are only ever erased.
 const INSERT: &str = "
-    INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body, emitted_at, due_at,
-                                    is_erased)
-    SELECT $1, s.namespace_id, s.name, s.connection, $4::text::json, $5, moment(),
-           coalesce((SELECT r.erased_at IS NOT NULL FROM runs r WHERE r.id = $6), false)
+    INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, event, body, emitted_at,
+                                    due_at, is_erased)
+    SELECT $1, s.namespace_id, s.name, s.connection, $3, $4::text::json, $5, moment(),
+           coalesce((SELECT num_nonnulls(r.closed_at, r.erased_at) > 0 FROM runs r WHERE r.id = $6), false)
       FROM subscriptions s
      WHERE s.namespace_id = $2 AND s.created_at <= $5
        AND (s.event = $3
@@ -95,7 +95,7 @@ macro_rules! listed {
     ($condition:literal) => {
         concat!(
             "
-    SELECT event_id, body ->> 'type', connection, state::text, attempt, emitted_at, due_at,
+    SELECT event_id, event, connection, state::text, attempt, emitted_at, due_at,
            settled_at, note
       FROM webhook_deliveries
      WHERE namespace_id = $1 AND subscription = $2 AND (emitted_at, event_id) < ($3, $4)",
@@ -356,7 +356,7 @@ pub async fn forget(cell: EveryCell<'_>) -> Result<u64, ReadError> {
 fn read_view(row: &Row) -> DeliveryView {
     DeliveryView {
         event: EffectId::from_uuid(row.get(0)),
-        name: row.get::<_, Option<String>>(1).unwrap_or_default(),
+        name: row.get(1),
         connection: row.get(2),
         state: row.get(3),
         attempt: row.get(4),

@@ -61,6 +61,8 @@ pub struct Ready {
     pub session: bool,
     /// How many flows and connections are paused.
     pub paused: usize,
+    /// How many background services are late: see the servers of the installation.
+    pub late_services: usize,
     /// Whether people are told.
     pub alerts: AlertsHealth,
 }

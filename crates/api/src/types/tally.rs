@@ -104,6 +104,8 @@ pub struct Overview {
 pub struct NamespaceHealth {
     /// How many servers have a lease that holds, of the whole installation.
     pub servers: i64,
+    /// How many background services of the installation are late, as far as the server that answers knows.
+    pub late_services: i64,
     /// How many runs are due and wait for a server, 50 at most.
     pub due: i64,
     /// Whether there are more.

@@ -19,7 +19,7 @@ use semel_store::{claims, namespaces, runs};
 
 use crate::catalogue::Release;
 use crate::commands::connection::Actor;
-use crate::ingest::{Accepted, Inbound, Intake, IntakeError, read_payload};
+use crate::ingest::{Accepted, Inbound, Intake, IntakeError, read_stored};
 use crate::runtime::Runtime;
 
 mod error;
@@ -211,7 +211,7 @@ impl Runtime {
             }
             release => release?,
         };
-        let payload = read_payload(payload.clone().into_bytes())?;
+        let payload = read_stored(payload);
         if held.decision.is_none() {
             self.must_have_no_run(held, arrival, &release).await?;
             let claim = ClaimId::derive(&release.namespace, &release.flow.name, key);

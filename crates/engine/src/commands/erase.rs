@@ -106,8 +106,10 @@ impl Runtime {
         reason: &str,
         actor: &str,
     ) -> Result<Erasure, EraseError> {
-        let act = AuditEntry::new(namespace_id, actor, "run.erase", &run.to_string());
-        let act = act.because(reason)?.about(run);
+        let subject = run.to_string();
+        let act = |action| AuditEntry::new(namespace_id, actor, action, &subject);
+        let begin = act("run.erase-begin").because(reason)?.about(run);
+        let done = act("run.erase").because(reason)?.about(run);
         let (live, claim) = self.find_key(namespace_id, run).await?;
         let archive = self.archive_of(claim).await?;
         let mut erasure = Erasure {
@@ -116,24 +118,20 @@ impl Runtime {
             started: Vec::new(),
             events_under_way: 0,
         };
-        let mut marked = self.mark_live(namespace_id, live, &act).await?;
+        let mut marked = self.mark_live(namespace_id, live, &begin).await?;
         if marked.is_none() {
             // The run was archived meanwhile, and others of its key may not have been.
             let other = retention::find_run_of(self.cell.of(run), namespace_id, claim).await?;
-            marked = self.mark_live(namespace_id, other, &act).await?;
+            marked = self.mark_live(namespace_id, other, &begin).await?;
         }
-        let until = match marked {
+        let until = match &marked {
             Some(family) => {
-                self.erase_live(namespace_id, &family, &mut erasure).await?;
+                self.erase_live(namespace_id, family, &mut erasure).await?;
                 family.marked_at
             }
-            None => {
-                let until = self.clock.now();
-                archives::record(self.cell.of(run), &act).await?;
-                until
-            }
+            None => self.clock.now(),
         };
-        // An event that is dispatched from now on finds its run erased.
+        // An event that is dispatched from now on finds its run closed.
         webhook_deliveries::erase(self.cell.of(run), run, until).await?;
         // Afterwards: what was archived meanwhile is in a file.
         match archive {
@@ -143,6 +141,9 @@ impl Runtime {
             }
             None => drop(self.archive_of(claim).await?),
         }
+        // Last of all: of an erasure that failed, the record says that it began.
+        let roots = marked.map_or_else(Vec::new, |family| family.roots);
+        retention::complete(self.cell.of(run), &roots, &done).await?;
         Ok(erasure)
     }
 
@@ -163,8 +164,8 @@ impl Runtime {
         Ok((live, claim))
     }
 
-    /// Marks the runs of a key that are in the database, after a look whether they can be erased. Nothing where there
-    /// are none, or where they were archived meanwhile.
+    /// Closes the runs of a key that are in the database, after a look whether they can be erased.
+    /// Nothing where there are none, or where they were archived meanwhile.
     async fn mark_live(
         &self,
         namespace_id: i32,

@@ -1,4 +1,4 @@
-//! Operator commands for schedules: list them, pause and resume them, fire an instant by hand.
+//! Operator commands for schedules: list them, pause them, fire an instant by hand.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,23 +14,7 @@ use crate::commands::connection::Actor;
 use crate::ingest::{Intake, IntakeError};
 use crate::runtime::Runtime;
 use crate::services::scheduler::live::Live;
-use crate::services::scheduler::plan::Plan;
-use crate::services::scheduler::{REST, ROOM, expected_run, grounds, tick_key};
-
-/// How often resuming tries where nothing can be decided.
-const RESUME_TRIES_MAX: usize = 30;
-
-/// How far a try to resume a schedule came.
-enum Resumed {
-    /// It was resumed.
-    Yes,
-    /// It was not paused.
-    Not,
-    /// More had passed than one transaction takes, and some of it is decided.
-    Partly,
-    /// Nothing could be decided now.
-    NotNow,
-}
+use crate::services::scheduler::{expected_run, tick_key};
 
 /// A live schedule, as shown to operators.
 #[derive(Clone, Debug)]
@@ -196,75 +180,6 @@ impl Runtime {
         Ok(schedules::pause(self.cell.of(id), id, by.actor, &act).await?)
     }
 
-    /// Resumes a schedule. Instants that passed meanwhile are recorded as skipped. False where it
-    /// was not paused.
-    pub async fn resume_schedule(
-        self: &Arc<Self>,
-        by: Actor<'_>,
-        namespace: &NamespaceName,
-        flow: &FlowName,
-        reason: Option<&str>,
-    ) -> Result<bool, PauseError> {
-        let id = ScheduleId::derive(namespace, flow);
-        let live = Live::current(self).await?;
-        live.find(id).ok_or(PauseError::Unknown)?;
-        let act = act(by, "schedule.resume", flow, reason)?;
-        let mut tries = 0;
-        loop {
-            match self.try_resume(&live, id, &act).await? {
-                Resumed::Yes => break,
-                Resumed::Not => return Ok(false),
-                Resumed::Partly => tries = 0,
-                Resumed::NotNow if tries == RESUME_TRIES_MAX => return Err(PauseError::NotNow),
-                Resumed::NotNow => {
-                    tries += 1;
-                    tokio::time::sleep(REST).await;
-                }
-            }
-        }
-        self.signals.scheduled.notify_one();
-        Ok(true)
-    }
-
-    /// Decides a paused schedule up to now and resumes it. This commits together with its audit
-    /// record.
-    async fn try_resume(
-        self: &Arc<Self>,
-        live: &Live,
-        id: ScheduleId,
-        act: &AuditEntry,
-    ) -> Result<Resumed, ReadError> {
-        let _alone = self.work.manual_schedule.lock().await;
-        let mut taking = schedules::start_locking(self.cell.of(id)).await?;
-        let batch = taking.lock(id).await?;
-        let Some(schedule) = batch.schedules.first() else {
-            return Ok(Resumed::Not);
-        };
-        if schedule.paused_at.is_none() {
-            return Ok(Resumed::Not);
-        }
-        let Some(basis) = live.basis(self, schedule).await? else {
-            return Ok(Resumed::NotNow);
-        };
-        let plan = self.with_runs(Plan::make(&basis, ROOM)).await?;
-        let (whole, now) = (plan.whole, schedule.now);
-        let mut made = self.carry_out(vec![(schedule, plan)]).await?;
-        let Some(decision) = made.first_mut() else {
-            return Ok(Resumed::NotNow);
-        };
-        if whole {
-            decision.stays_paused = false;
-            decision.due_at = Some(now);
-        }
-        let act = whole.then_some(act);
-        let written = batch.decide(&made, grounds(live), act).await?;
-        Ok(match (written, whole) {
-            (true, true) => Resumed::Yes,
-            (true, false) => Resumed::Partly,
-            (false, _) => Resumed::NotNow,
-        })
-    }
-
     /// Starts the run of an instant by hand. An instant that has its run keeps it, and a later tick
     /// of the same instant finds it.
     pub async fn fire_schedule(
@@ -375,7 +290,7 @@ impl Runtime {
 }
 
 /// The audit record of an action on a schedule.
-fn act(
+pub(super) fn act(
     by: Actor<'_>,
     action: &'static str,
     flow: &FlowName,

@@ -176,10 +176,8 @@ impl RowChanges {
         }
         if before.stopped && !after.stopped && self.record.is_none() {
             self.record = Some(RecordChange {
-                state: run::RunState::Active,
-                result: None,
-                fault: None,
                 was_stopped: true,
+                ..RecordChange::to(run::RunState::Active)
             });
         }
         self

@@ -218,10 +218,9 @@ pub(super) fn apply_ended(state: &mut FoldedRun) -> Result<(), Unfit> {
 
 pub(super) fn project_stopped(reason: StopReason, fault: &Fault) -> RowChanges {
     RowChanges::of_record(RecordChange {
-        state: reason.into(),
-        result: None,
         fault: Some(to_record(fault)),
-        was_stopped: false,
+        fault_code: Some(fault.code.clone()),
+        ..RecordChange::to(reason.into())
     })
 }
 
@@ -233,10 +232,11 @@ pub(super) fn project_ended(
     fault: Option<&Fault>,
 ) -> RowChanges {
     let mut changes = RowChanges::of_record(RecordChange {
-        state: end_state(state),
         result: (!result.is_null()).then(|| result.to_string()),
         fault: fault.map(to_record),
-        was_stopped: false,
+        fault_code: fault.map(|fault| fault.code.clone()),
+        has_inherited: after.earlier.as_ref().is_some_and(|it| it.are_read()),
+        ..RecordChange::to(end_state(state))
     });
     match &after.current {
         Current::Waiting { wait, .. } => changes.waits = vec![WaitChange::Cancel { wait: *wait }],

@@ -15,7 +15,8 @@ use crate::event::{self, Acceptance};
 use crate::state::FoldedRun;
 use crate::turn::TurnStart;
 
-pub(crate) fn read_payload(body: Vec<u8>) -> Result<(Value, String), IntakeError> {
+/// Reads what a sender sent, by the strict rules: two payloads never have one fingerprint.
+pub(super) fn read_payload(body: Vec<u8>) -> Result<(Value, String), IntakeError> {
     if body.len() > PAYLOAD_BYTES_MAX {
         return Err(IntakeError::TooLarge);
     }
@@ -26,6 +27,21 @@ pub(crate) fn read_payload(body: Vec<u8>) -> Result<(Value, String), IntakeError
         json::parse_strict(&body).map_err(|error| IntakeError::NotJson(error.to_string()))?;
     let text = String::from_utf8(body).map_err(|error| IntakeError::NotJson(error.to_string()))?;
     Ok((input, text))
+}
+
+/// Reads what Semel stored: an event that a flow emitted, which may have anything that a
+/// destination answers, or a payload that intake has read before. By the rules of results, nothing of
+/// it is refused: integers are exact, and what nests too deep to be read back is its own text.
+pub(crate) fn read_stored(text: &str) -> (Value, String) {
+    let read: Option<Value> = serde_json::from_str(text).ok();
+    match read.filter(|value| !json::is_too_deep(value)) {
+        Some(input) => (input, text.to_owned()),
+        None => {
+            let input = json::readable(json::read_back(text));
+            let text = input.to_string();
+            (input, text)
+        }
+    }
 }
 
 /// Reads a form as one object of texts, and gives it as JSON too.
@@ -163,12 +179,10 @@ pub(super) fn first_state(run: RunId, inbound: &Inbound, input: Value) -> Folded
 }
 
 /// Where a run begins whose first effect was not planned: its key was seen before, or expired.
-pub(super) fn begin_unplanned(
-    inbound: &mut Inbound,
-    met: &AcceptResult,
-) -> Result<TurnStart, IntakeError> {
+pub(super) fn begin_unplanned(inbound: &mut Inbound, met: &AcceptResult) -> TurnStart {
     if inbound.input.is_null() {
-        (inbound.input, _) = read_payload(inbound.text.clone().into_bytes())?;
+        // Accepted by now: whatever the rules of its trigger are, they were met.
+        (inbound.input, _) = read_stored(&inbound.text);
     }
     let input = std::mem::take(&mut inbound.input);
     let mut state = first_state(met.run, inbound, input);
@@ -180,7 +194,7 @@ pub(super) fn begin_unplanned(
             "a run that has just begun may follow others"
         );
     }
-    Ok(TurnStart::At(Box::new(state)))
+    TurnStart::At(Box::new(state))
 }
 
 #[cfg(test)]
@@ -232,6 +246,29 @@ mod tests {
             );
             assert!(text.contains(input), "with the payload as it came");
         }
+    }
+
+    #[test]
+    fn what_a_destination_answered_is_read_whole_from_an_event() {
+        let nested = |levels| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        for text in [
+            r#"{"id":1234567890123456789}"#.to_owned(),
+            r#"{"id":18446744073709551615}"#.to_owned(),
+            nested(65),
+            nested(100),
+        ] {
+            let (input, kept) = read_stored(&text);
+
+            assert_eq!((input.to_string(), &kept), (text.clone(), &text));
+            assert!(read_payload(text.into_bytes()).is_err(), "no sender may");
+        }
+        let (input, kept) = read_stored(&nested(101));
+        assert_eq!(input["too_deep"], json!(true));
+        assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), input);
+        let (_, kept) = read_stored(&nested(5_000));
+        assert!(serde_json::from_str::<Value>(&kept).is_ok());
+        let (long, kept) = read_stored(&json!("x".repeat(2 << 20)).to_string());
+        assert_eq!(long.to_string(), kept, "of any size");
     }
 
     #[test]

@@ -78,6 +78,23 @@ impl IntakeError {
             Self::Unavailable(_) => "database-unavailable",
         }
     }
+
+    /// Whether intake has recorded the refusal by the time that it says so.
+    pub(super) fn is_recorded(&self) -> bool {
+        match self {
+            Self::KeyFailed(_) | Self::InputInvalid(_) | Self::Mismatch { .. } => true,
+            Self::UnknownHook
+            | Self::SignatureInvalid
+            | Self::UnknownFlow
+            | Self::NoTrigger { .. }
+            | Self::NotJson(_)
+            | Self::TooLarge
+            | Self::NoKey
+            | Self::KeyDeclared
+            | Self::BacklogFull { .. }
+            | Self::Unavailable(_) => false,
+        }
+    }
 }
 
 unavailable_from_store!(IntakeError);

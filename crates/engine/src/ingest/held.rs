@@ -1,16 +1,16 @@
 //! Held deliveries: what is kept of one, and its answer once an operator has decided.
 
 use semel_model::{DuplicateId, RunId};
-use semel_store::duplicates::{self, HeldArrival};
+use semel_store::duplicates::{self, ArrivalColumns, HeldArrival};
 use semel_store::{ReadError, runs};
 use serde_json::Value;
 
 use super::{Accepted, Inbound, Intake, IntakeError};
 use crate::runtime::Runtime;
 
-/// What a run of the delivery would need besides its payload, as JSON. Headers and query only where
+/// Everything besides its payload that a run of the delivery would need. Headers and query only where
 /// the flow reads them, as for any run.
-pub(super) fn arrival_of(inbound: &Inbound) -> String {
+pub(super) fn arrival_of(inbound: &Inbound) -> ArrivalColumns {
     let release = &inbound.release;
     let kept = |reads: bool, value: &Value| if reads { value.clone() } else { Value::Null };
     let arrival = HeldArrival {
@@ -22,7 +22,7 @@ pub(super) fn arrival_of(inbound: &Inbound) -> String {
         by: inbound.by.clone(),
         fingerprint: Some(inbound.fingerprint),
     };
-    serde_json::to_string(&arrival).unwrap_or_default()
+    arrival.to_columns()
 }
 
 /// Answers a delivery that is held: with the run that an operator gave it, where one did. Nothing is

@@ -33,6 +33,8 @@ pub(crate) struct Inbound {
     pub(crate) replays: bool,
     /// The instant that a schedule named.
     pub(crate) nominal: Option<Timestamp>,
+    /// The number of the last run of the key that it may make, where that was recorded before.
+    pub(crate) run_max: Option<i32>,
 }
 
 impl Inbound {
@@ -61,6 +63,7 @@ impl Inbound {
             resumes: false,
             replays: false,
             nominal: None,
+            run_max: None,
         }
     }
 }

@@ -67,9 +67,8 @@ pub(super) async fn hold(
     // with the same body.
     repeat.fingerprint = repeat.fingerprint.with_key(&inbound.key);
     let id = repeat.id();
-    runtime.writers.duplicates.add(repeat);
     // The answer promises that it is stored, so it is on disk before the answer.
-    runtime.writers.duplicates.flush().await?;
+    runtime.writers.duplicates.record(repeat).await?;
     held::answer(runtime, inbound, id, accepted).await
 }
 

@@ -32,6 +32,9 @@ impl Runtime {
         self.receive(Inbound {
             by: by.map(str::to_owned),
             nominal: Some(nominal),
+            // An instant has one run, the first of its key, also where a server that stood still decides it after that
+            // key was freed. By hand it may have another.
+            run_max: by.is_none().then_some(0),
             ..Inbound::new(release, kind, named, (input, text), Mismatch::Accept)
         })
         .await

@@ -3,7 +3,9 @@
 //! Servers do not agree on holders: each works them out from the sessions that the database lists as
 //! live, and all come to the same result (rendezvous hashing). A server that starts or stops moves only the duties that
 //! it takes over or leaves. For a moment two servers may hold a duty, or none: every duty is safe to do
-//! twice, and is done again before long.
+//! twice, and is done again before long. For the same reason a duty that is late has more holders: the next in rank.
+
+use std::collections::BTreeMap;
 
 use semel_model::SessionId;
 
@@ -12,17 +14,44 @@ use semel_model::SessionId;
 pub(crate) struct Roster {
     me: Option<SessionId>,
     live: Vec<SessionId>,
+    /// The duties that are late, each with how many servers hold it besides its holders.
+    more: BTreeMap<&'static str, usize>,
 }
 
 impl Roster {
     /// The roster of a server that has this session.
     pub(crate) fn new(me: SessionId, mut live: Vec<SessionId>) -> Self {
         live.sort_unstable_by_key(|session| *session.as_uuid());
-        Self { me: Some(me), live }
+        Self {
+            me: Some(me),
+            live,
+            more: BTreeMap::new(),
+        }
     }
 
-    /// Whether this server is one of the holders of a duty.
+    /// Takes over who is live. Says whether anything changed.
+    pub(crate) fn follow(&mut self, me: SessionId, live: Vec<SessionId>) -> bool {
+        let seen = Self::new(me, live);
+        let changed = (self.me, &self.live) != (seen.me, &seen.live);
+        (self.me, self.live) = (seen.me, seen.live);
+        changed
+    }
+
+    /// Takes over which duties are late. Says whether anything changed.
+    pub(crate) fn follow_late(&mut self, more: BTreeMap<&'static str, usize>) -> bool {
+        let changed = self.more != more;
+        self.more = more;
+        changed
+    }
+
+    /// Whether this server holds a duty, as one of its holders or because it is late.
     pub(crate) fn holds(&self, duty: &str, holders: usize) -> bool {
+        let more = self.more.get(duty).copied().unwrap_or_default();
+        self.is_among(duty, holders + more)
+    }
+
+    /// Whether this server is one of the first of a duty in rank.
+    pub(crate) fn is_among(&self, duty: &str, holders: usize) -> bool {
         let Some(me) = self.me else {
             return false;
         };
@@ -105,6 +134,25 @@ mod tests {
         }
 
         assert!(counts.iter().all(|count| *count > 50), "{counts:?}");
+    }
+
+    #[test]
+    fn a_duty_that_is_late_is_held_by_the_next_server_as_well() {
+        let live = sessions(10);
+        let holders = |more: usize| -> Vec<SessionId> {
+            let holds = |me: &SessionId| {
+                let mut roster = Roster::new(*me, live.clone());
+                roster.follow_late(BTreeMap::from([("retention", more)]));
+                assert!(!roster.follow(*me, live.clone()), "it stays late");
+                roster.holds("retention", 1)
+            };
+            live.iter().copied().filter(holds).collect()
+        };
+        let (in_time, late, very_late) = (holders(0), holders(1), holders(3));
+
+        assert_eq!((in_time.len(), late.len(), very_late.len()), (1, 2, 4));
+        assert!(late.contains(&in_time[0]), "its holder keeps it");
+        assert!(late.iter().all(|it| very_late.contains(it)));
     }
 
     #[test]

@@ -7,9 +7,10 @@
 //! take, by due time ──▶ plan ──▶ accept, under FLOW@INSTANT ══▶ ticks, decided_to, due_at ══▶
 //! ```
 //!
-//! `══▶` is a commit; there are two, in different slots. Between them a process may crash: then the
-//! schedule is decided again, and its instants find the runs that they have. The key guarantees
-//! that; the lock on the schedule's row only spares the other servers the work.
+//! `══▶` is a commit; there are two, in different slots, and no transaction is open between them. There
+//! a process may crash: then the schedule is decided again, and its instants find the runs that they
+//! have. The key guarantees that; the lease on the schedule's row only spares the other servers the work.
+//! A schedule that was paused, resumed or woken meanwhile is decided anew.
 //!
 //! While nothing is due, any number of schedules costs one index read.
 
@@ -23,7 +24,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use semel_flow::schedule::zone_edition;
-use semel_model::{ClaimId, FlowName, Key, KeySpace, NamespaceName, RunId};
+use semel_model::{ClaimId, FlowName, Key, KeySpace, NamespaceName, RunId, ScheduleId, SessionId};
 use semel_store::schedules::{self, DecisionBasis, ScheduleDecision, Tick, TickVerdict};
 use semel_store::{ReadError, runs};
 
@@ -38,7 +39,7 @@ use plan::{Plan, Room, Stretch, TickAction};
 /// How long a server rests where other servers hold what is due, or it cannot be accepted.
 pub(crate) const REST: Duration = Duration::from_millis(100);
 
-/// What one go decides, so that its transaction stays short.
+/// What one go decides, so that it ends within its lease.
 pub(crate) const ROOM: Room = Room {
     fires: 256,
     skips: 10_000,
@@ -86,19 +87,36 @@ impl Scheduler {
 
     /// Takes schedules that are due and decides them; says how many.
     async fn decide_due(&self) -> Result<usize, ReadError> {
+        let runtime = &self.runtime;
+        let (session, lease) = (runtime.session().id, runtime.options.lease);
+        let taken = schedules::take(&runtime.cell, session, lease, self.batch_max).await?;
+        if taken.is_empty() {
+            return Ok(0);
+        }
+        let decided = self.decide_taken(session, &taken).await;
+        // Those that were not decided, for whatever reason.
+        let ids: Vec<ScheduleId> = taken.iter().map(|schedule| schedule.id).collect();
+        schedules::give_back(runtime.cell.every(), session, &ids).await?;
+        decided
+    }
+
+    async fn decide_taken(
+        &self,
+        session: SessionId,
+        taken: &[schedules::Schedule],
+    ) -> Result<usize, ReadError> {
         let (runtime, live) = (&self.runtime, &self.live);
-        let mut taking = schedules::start_taking(&runtime.cell).await?;
-        let batch = taking.take(self.batch_max).await?;
-        // What is live may have changed since the last look. Following that writes to schedules,
-        // some of which are locked here.
+        // What is live may have changed since the last look.
         runtime.catalogue.refresh().await?;
         if runtime.catalogue.version() != live.version {
             return Ok(0);
         }
         let mut planned = vec![];
         let mut room = ROOM;
-        for schedule in &batch.schedules {
+        let mut is_unread = false;
+        for schedule in taken {
             let Some(basis) = live.basis(runtime, schedule).await? else {
+                is_unread |= schedule.version <= live.version;
                 continue;
             };
             if room.fires == 0 || room.skips == 0 {
@@ -108,14 +126,17 @@ impl Scheduler {
             room = plan.room;
             planned.push((schedule, runtime.with_runs(plan).await?));
         }
-        let decided = runtime.carry_out(planned).await?;
-        let made = decided.len();
-        if made > 0 && !batch.decide(&decided, grounds(live), None).await? {
-            tracing::error!("a schedule moved while it was locked");
-            return Ok(0);
+        let mut made = runtime.carry_out(planned).await?;
+        let every = runtime.cell.every();
+        let decided = schedules::decide(every, session, &made, grounds(live), None).await?;
+        made.retain(|one| decided.contains(&one.id));
+        runtime.count_ticks(&made);
+        if is_unread {
+            // The pass counts as failed, so that the duty is late and another version takes it as well.
+            let what = "the live release of a schedule".to_owned();
+            return Err(ReadError::Unreadable(what));
         }
-        runtime.count_ticks(&decided);
-        Ok(made)
+        Ok(made.len())
     }
 }
 
@@ -352,6 +373,9 @@ fn decision(
     Some(ScheduleDecision {
         id: schedule.id,
         before: schedule.decided_to,
+        due_before: schedule.due_at,
+        paused_before: schedule.paused_at,
+        leased_until: schedule.leased_until,
         decided_to,
         due_at: next().filter(|next| schedule.paused_at.is_none_or(|since| *next <= since)),
         release_id: plan.release.as_ref().map(|release| release.id),

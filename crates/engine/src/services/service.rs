@@ -8,26 +8,37 @@
 //! A duty belongs to one server, or a few: the roster says which. The others make a pass only where something wakes
 //! them, such as an event that one of their own runs emitted, and until that pass leaves nothing to do.
 //! So work starts as quickly on any server, and the others do not ask the database about it. A server that a duty
-//! passes to makes a pass at once.
+//! passes to makes a pass at once; so does the next server where the holders of a duty finish nothing.
 //!
 //! A pause is shortened by jitter, so that servers that started together do not query together. A
 //! pass that fails is counted by service. It is logged as a warning if the number of failures in a
-//! row is a power of two, so that an outage of a day costs a few lines.
+//! row is a power of two, so that an outage of a day costs a few lines. Each pass leaves its mark in the record of the
+//! service. A panic ends the loop; `supervision.rs` begins it anew.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
-use crate::runtime::{Roster, jitter};
+use crate::runtime::{PassBy, Roster, ServiceRecord, jitter};
 
 /// The pause after the first of several failures in a row. Each further one doubles it.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 
 /// A pause that is shorter than this one is exact.
 const JITTER_FROM: Duration = Duration::from_millis(100);
+
+/// After how many of its periods without a finished pass a service is late.
+const LATE_PERIODS: u32 = 3;
+
+/// How often servers say what they finished. No period is shorter for lateness, because others cannot see it sooner.
+pub(super) const MARK_EVERY: Duration = Duration::from_secs(10);
+
+/// The most characters of an error that are logged and recorded.
+const ERROR_CHARS_MAX: usize = 400;
 
 /// Why a pass failed. The loop counts and logs it, and tries again.
 pub(super) type PassError = Box<dyn Error + Send + Sync>;
@@ -42,10 +53,26 @@ pub(super) enum HeldBy {
 }
 
 impl HeldBy {
-    fn includes(self, roster: &Roster, duty: &str) -> bool {
+    /// How many servers hold the duty; none where every server does it for itself.
+    pub(super) fn holders(self) -> Option<usize> {
         match self {
-            Self::EveryServer => true,
-            Self::Holders(count) => roster.holds(duty, count),
+            Self::EveryServer => None,
+            Self::Holders(count) => Some(count),
+        }
+    }
+
+    fn includes(self, roster: &Roster, duty: &str) -> bool {
+        let holders = self.holders();
+        holders.is_none_or(|holders| roster.holds(duty, holders))
+    }
+
+    /// The capacity in which this server makes a pass.
+    pub(super) fn pass_by(self, roster: &Roster, duty: &str) -> PassBy {
+        match self {
+            Self::EveryServer => PassBy::Holder,
+            Self::Holders(count) if roster.is_among(duty, count) => PassBy::Holder,
+            Self::Holders(count) if roster.holds(duty, count) => PassBy::Substitute,
+            Self::Holders(_) => PassBy::Woken,
         }
     }
 }
@@ -57,6 +84,8 @@ pub(super) struct Pace {
     pub(super) first: Duration,
     /// The pause after a pass that left nothing to do.
     pub(super) interval: Duration,
+    /// The pause after the first of several failures in a row.
+    pub(super) backoff_min: Duration,
     /// The longest pause after failures in a row.
     pub(super) backoff_max: Duration,
 }
@@ -67,6 +96,7 @@ impl Pace {
         Self {
             first: interval,
             interval,
+            backoff_min: BACKOFF_MIN,
             backoff_max: interval,
         }
     }
@@ -78,6 +108,24 @@ impl Pace {
             ..Self::every(interval)
         }
     }
+}
+
+/// The surroundings of the passes of a service.
+#[derive(Clone)]
+pub(super) struct Surroundings {
+    pub(super) shutdown: CancellationToken,
+    pub(super) roster: watch::Receiver<Roster>,
+    /// The longest pause between two passes.
+    pub(super) pause_max: Duration,
+}
+
+/// How a service begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// With its process.
+    First,
+    /// After a panic, with a state of its own, and a pass at once: what the last pass had in hand is left to do.
+    Anew,
 }
 
 /// Something that a process does by itself, pass after pass, until it stops.
@@ -93,6 +141,11 @@ pub(super) trait Service: Send + Sized + 'static {
 
     /// How it paces itself.
     fn pace(&self) -> Pace;
+
+    /// How long it may finish no pass before it is late. More than the longest pass that goes well.
+    fn late_after(&self) -> Duration {
+        self.pace().interval.max(MARK_EVERY) * LATE_PERIODS
+    }
 
     /// Does what is due, and returns how long to pause. Zero is for a pass that made progress and
     /// left more to do.
@@ -111,19 +164,26 @@ pub(super) trait Service: Send + Sized + 'static {
         std::future::ready(())
     }
 
-    /// Runs the service until the shutdown, with pauses of a length at the most. A pass that has
-    /// begun is completed.
+    /// Runs the service until the shutdown. A pass that has begun is completed.
     fn run(
         mut self,
-        shutdown: CancellationToken,
-        mut roster: watch::Receiver<Roster>,
-        pause_max: Duration,
+        beginning: Beginning,
+        record: &ServiceRecord,
+        surroundings: Surroundings,
     ) -> impl Future<Output = ()> + Send {
         async move {
-            let mut pause = self.pace().first.min(pause_max);
+            let Surroundings {
+                shutdown,
+                mut roster,
+                pause_max,
+            } = surroundings;
+            let mut pause = match beginning {
+                Beginning::First => self.pace().first.min(pause_max),
+                Beginning::Anew => Duration::ZERO,
+            };
             let mut failures = 0_u32;
             // Whether the last pass left more to do: then this server goes on, whoever holds the duty.
-            let mut goes_on = false;
+            let mut goes_on = beginning == Beginning::Anew;
             // Whether this server held the duty, and has not handed it over.
             let mut held_before = false;
             loop {
@@ -143,20 +203,33 @@ pub(super) trait Service: Send + Sized + 'static {
                         }
                     }
                     () = held(&mut roster, Self::HELD_BY, Self::NAME), if !holds => {}
+                    () = record.asked() => {}
                 }
-                pause = match self.pass().await {
+                record.begin();
+                let passed = self.pass().await;
+                let by = Self::HELD_BY.pass_by(&roster.borrow(), Self::NAME);
+                pause = match passed {
                     Ok(pause) => {
                         log_recovery(Self::NAME, failures);
                         failures = 0;
                         goes_on = pause < self.pace().interval;
+                        self.metrics().service_passes.add_one(Self::NAME);
+                        record.finish(by);
                         pause.min(pause_max)
                     }
                     Err(error) => {
                         failures = failures.saturating_add(1);
                         goes_on = true;
                         self.metrics().service_failures.add_one(Self::NAME);
+                        let error = describe(error.as_ref());
                         log_failure(Self::NAME, failures, &error);
-                        backoff(failures, self.pace().backoff_max)
+                        record.fail(by, &error);
+                        let Pace {
+                            backoff_min,
+                            backoff_max,
+                            ..
+                        } = self.pace();
+                        backoff(failures, backoff_min, backoff_max)
                     }
                 };
             }
@@ -176,9 +249,9 @@ async fn held(roster: &mut watch::Receiver<Roster>, held_by: HeldBy, duty: &str)
 }
 
 /// The pause after so many failures in a row.
-fn backoff(failures: u32, max: Duration) -> Duration {
+pub(super) fn backoff(failures: u32, min: Duration, max: Duration) -> Duration {
     let doublings = failures.saturating_sub(1).min(31);
-    BACKOFF_MIN.saturating_mul(1 << doublings).min(max)
+    min.saturating_mul(1 << doublings).min(max)
 }
 
 fn jittered(pause: Duration) -> Duration {
@@ -188,10 +261,25 @@ fn jittered(pause: Duration) -> Duration {
     }
 }
 
-fn log_failure(service: &str, failures: u32, error: &PassError) {
+/// An error and its causes. Of each the first line: what a database says below that may be somebody's values.
+fn describe(error: &(dyn Error + 'static)) -> String {
+    let first_line = |error: &dyn Error| {
+        let text = error.to_string();
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    let mut text = first_line(error);
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let _ = write!(text, ": {}", first_line(error));
+        cause = error.source();
+    }
+    semel_model::storable::excerpt(&text, ERROR_CHARS_MAX)
+}
+
+fn log_failure(service: &str, failures: u32, error: &str) {
     match failures.is_power_of_two() {
-        true => tracing::warn!(service, failures, %error, "service pass failed"),
-        false => tracing::debug!(service, failures, %error, "service pass failed"),
+        true => tracing::warn!(service, failures, error, "service pass failed"),
+        false => tracing::debug!(service, failures, error, "service pass failed"),
     }
 }
 
@@ -202,166 +290,4 @@ fn log_recovery(service: &str, failures: u32) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use semel_model::SessionId;
-    use tokio::sync::{Notify, mpsc};
-
-    use super::*;
-
-    const NEVER: Duration = Duration::from_secs(3_600);
-
-    /// Reports each of its passes and fails those that it is asked to fail.
-    struct Probe {
-        metrics: Arc<Metrics>,
-        pace: Pace,
-        wake: Arc<Notify>,
-        passes: mpsc::UnboundedSender<()>,
-        failures: u32,
-        finished: Arc<Notify>,
-    }
-
-    impl Service for Probe {
-        const NAME: &'static str = "probe";
-        const HELD_BY: HeldBy = HeldBy::Holders(1);
-
-        fn metrics(&self) -> &Metrics {
-            &self.metrics
-        }
-
-        fn pace(&self) -> Pace {
-            self.pace
-        }
-
-        async fn pass(&mut self) -> Result<Duration, PassError> {
-            let _ = self.passes.send(());
-            match self.failures {
-                0 => Ok(self.pace.interval),
-                left => {
-                    self.failures = left - 1;
-                    Err("the database is away".into())
-                }
-            }
-        }
-
-        async fn wake_up(&mut self) {
-            self.wake.notified().await;
-        }
-
-        async fn finish(&mut self) {
-            self.finished.notify_one();
-        }
-    }
-
-    /// Of a server that is alone, or of one that another server goes before.
-    fn roster(alone: bool) -> watch::Sender<Roster> {
-        let (me, other) = (SessionId::generate(), SessionId::generate());
-        let live = if alone { vec![me] } else { vec![other] };
-        watch::Sender::new(Roster::new(me, live))
-    }
-
-    fn probe(pace: Pace, failures: u32) -> (Probe, mpsc::UnboundedReceiver<()>) {
-        let (passes, seen) = mpsc::unbounded_channel();
-        let probe = Probe {
-            metrics: Arc::default(),
-            pace,
-            wake: Arc::default(),
-            passes,
-            failures,
-            finished: Arc::default(),
-        };
-        (probe, seen)
-    }
-
-    #[tokio::test]
-    async fn a_wake_up_cuts_the_pause_short_and_a_shutdown_ends_the_loop() {
-        let (probe, mut passes) = probe(Pace::every(NEVER), 0);
-        let (wake, finished) = (probe.wake.clone(), probe.finished.clone());
-        let shutdown = CancellationToken::new();
-        let service = tokio::spawn(probe.run(shutdown.clone(), roster(true).subscribe(), NEVER));
-
-        wake.notify_one();
-        passes.recv().await.unwrap();
-        shutdown.cancel();
-        service.await.unwrap();
-
-        finished.notified().await;
-        assert!(passes.try_recv().is_err(), "one pass");
-    }
-
-    #[tokio::test]
-    async fn nothing_wakes_a_service_that_backs_off() {
-        let pace = Pace {
-            backoff_max: NEVER,
-            ..Pace::from_start(NEVER)
-        };
-        let (probe, mut passes) = probe(pace, 1);
-        let (wake, metrics) = (probe.wake.clone(), probe.metrics.clone());
-        let begun = tokio::time::Instant::now();
-        let roster = roster(true);
-        let service = tokio::spawn(probe.run(CancellationToken::new(), roster.subscribe(), NEVER));
-
-        passes.recv().await.unwrap();
-        wake.notify_one();
-        passes.recv().await.unwrap();
-
-        assert!(begun.elapsed() >= BACKOFF_MIN.mul_f64(0.8));
-        assert_eq!(metrics.service_failures.list(), [("probe", 1)]);
-        service.abort();
-    }
-
-    #[tokio::test]
-    async fn a_server_without_the_duty_passes_when_it_is_woken_and_when_the_duty_passes_to_it() {
-        let pace = Pace::from_start(Duration::from_millis(1));
-        let (holder, mut elsewhere) = probe(pace, 0);
-        let (probe, mut passes) = probe(pace, 0);
-        let (wake, alone, roster) = (probe.wake.clone(), roster(true), roster(false));
-        let holder = tokio::spawn(holder.run(CancellationToken::new(), alone.subscribe(), NEVER));
-        let service = tokio::spawn(probe.run(CancellationToken::new(), roster.subscribe(), NEVER));
-
-        ten_passes(&mut elsewhere).await;
-        let unwoken = passes.try_recv();
-        wake.notify_one();
-        passes.recv().await.unwrap();
-        ten_passes(&mut elsewhere).await;
-        let again = passes.try_recv();
-        let me = SessionId::generate();
-        roster.send_replace(Roster::new(me, vec![me]));
-
-        assert!(unwoken.is_err(), "no pass by itself");
-        assert!(again.is_err(), "one pass for a wake-up");
-        passes.recv().await.unwrap();
-        passes.recv().await.unwrap();
-        service.abort();
-        holder.abort();
-    }
-
-    /// Waits for ten passes of a server that holds the duty: one that made passes by itself would have made some.
-    async fn ten_passes(elsewhere: &mut mpsc::UnboundedReceiver<()>) {
-        while elsewhere.try_recv().is_ok() {}
-        for _ in 0..10 {
-            elsewhere.recv().await.unwrap();
-        }
-    }
-
-    #[test]
-    fn the_back_off_doubles_up_to_its_limit() {
-        let max = Duration::from_secs(1);
-        let pauses = [1, 2, 4, 5, 1_000].map(|failures| backoff(failures, max).as_millis());
-
-        assert_eq!(pauses, [100, 200, 800, 1_000, 1_000]);
-        assert!(backoff(1, Duration::from_millis(20)) <= Duration::from_millis(20));
-    }
-
-    #[test]
-    fn jitter_shortens_a_pause_by_a_fifth_at_most() {
-        let pause = Duration::from_secs(1);
-        let short = Duration::from_millis(99);
-
-        let jittered_pause = jittered(pause);
-
-        assert!(jittered_pause <= pause && jittered_pause >= pause.mul_f64(0.8));
-        assert_eq!(jittered(short), short);
-    }
-}
+mod tests;

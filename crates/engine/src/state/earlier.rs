@@ -26,6 +26,11 @@ pub struct EarlierRuns {
 }
 
 impl EarlierRuns {
+    /// Whether what the run before this one did was read.
+    pub fn are_read(&self) -> bool {
+        self.last.is_some() && self.effects.is_some()
+    }
+
     /// What they came to at a step.
     pub fn at(&self, step: &str) -> Option<&PastEffect> {
         self.effects.as_ref()?.get(step)

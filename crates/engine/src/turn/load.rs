@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::{Key, RunId};
 use semel_store::queue::Taken;
-use semel_store::wake_source::WakeSource;
 use semel_store::{ReadError, approvals, tasks};
 
 use super::Turn;
@@ -15,7 +14,7 @@ use super::parent_state::{self, Unread};
 use super::pending_write::PendingWrite;
 use super::views::views;
 use crate::catalogue::Release;
-use crate::external_result::{ExternalResult, wake_source};
+use crate::external_result::{ExternalResult, ExternalSource, external_source};
 use crate::memory;
 use crate::runtime::WorkerSession;
 use crate::runtime::{Place, Runtime};
@@ -167,14 +166,13 @@ impl Runtime {
         &self,
         state: &FoldedRun,
     ) -> Result<ExternalResult, ReadError> {
-        Ok(match wake_source(state) {
-            // Late responses are loaded with the run.
-            WakeSource::Nothing | WakeSource::LateResponse(..) => ExternalResult::Nothing,
-            WakeSource::Task(task) => {
+        Ok(match external_source(state) {
+            ExternalSource::Nobody => ExternalResult::Nothing,
+            ExternalSource::Task(task) => {
                 let seen = tasks::look(self.cell.of(task), task).await?;
                 seen.map_or(ExternalResult::Nothing, ExternalResult::Task)
             }
-            WakeSource::Approval(wait) => {
+            ExternalSource::Approval(wait) => {
                 let decision = approvals::look(self.cell.of(wait), wait).await?;
                 decision.map_or(ExternalResult::Nothing, ExternalResult::Decision)
             }

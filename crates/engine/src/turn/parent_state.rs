@@ -18,7 +18,7 @@ use crate::event;
 use crate::runtime::Runtime;
 use crate::state::{FoldError, FoldedRun};
 
-/// Why the state of a run cannot be read.
+/// Why the state of a run, or something else that was recorded, cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unread {
     /// The database gave no answer.
@@ -35,6 +35,30 @@ pub(crate) enum Unread {
     Inconsistent(#[from] FoldError),
 }
 
+impl Unread {
+    /// Of two reasons for which something is left, the one that may pass first.
+    pub(crate) fn sooner(self, other: Self) -> Self {
+        let rank = |unread: &Self| match unread {
+            Self::Unavailable(_) => 0,
+            Self::Newer(_) => 1,
+            Self::Damaged(_) | Self::Inconsistent(_) => 2,
+        };
+        match rank(&other) < rank(&self) {
+            true => other,
+            false => self,
+        }
+    }
+
+    /// Something that is JSON and does not have the form that this version knows was written by another version.
+    pub(crate) fn of_json(what: &str, error: &serde_json::Error) -> Self {
+        let what = format!("{what}: {error}");
+        match error.classify() {
+            Category::Data => Self::Newer(what),
+            Category::Syntax | Category::Eof | Category::Io => Self::Damaged(what),
+        }
+    }
+}
+
 impl From<ReadError> for Unread {
     fn from(error: ReadError) -> Self {
         match error.refusal() {
@@ -44,15 +68,11 @@ impl From<ReadError> for Unread {
     }
 }
 
-/// Reads the events of a row. JSON that is no known event was written by another version.
+/// Reads the events of a row.
 pub(super) fn read(line: &JournalRow) -> Result<Vec<Event>, Unread> {
-    line.read().map_err(|error| {
-        let what = format!("row {} of its journal: {error}", line.seq);
-        match error.classify() {
-            Category::Data => Unread::Newer(what),
-            Category::Syntax | Category::Eof | Category::Io => Unread::Damaged(what),
-        }
-    })
+    let what = || format!("row {} of its journal", line.seq);
+    line.read()
+        .map_err(|error| Unread::of_json(&what(), &error))
 }
 
 /// What is true of a run, from its journal.

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use semel_model::{Fault, RunId, SessionId};
+use semel_store::ReadError;
 use semel_store::queue::{self, ReturnCause, Taken};
 use semel_store::runs::Stage;
-use semel_store::{ReadError, wake_source};
 
 use crate::runtime::WorkerSession;
 use crate::runtime::{Place, Runtime, jitter};
@@ -90,8 +90,7 @@ impl Runtime {
             }
             _ if quarantined => {
                 let stopped = (None, Stage::Stopped);
-                let nothing = wake_source::WakeSource::Nothing;
-                queue::sleep_on(cell, run, epoch, session, stopped, true, nothing).await
+                queue::sleep_on(cell, run, epoch, session, stopped, true).await
             }
             Unread::Newer(_) => {
                 self.say(run, &why);

@@ -9,12 +9,11 @@ use semel_store::journal::{LeaseChange, RecordChange, TransitionResult};
 use semel_store::queue;
 use semel_store::runs::RunSnapshot;
 use semel_store::tallies::TallyKind;
-use semel_store::wake_source::WakeSource;
 use semel_store::writer::WriteError;
 
 use super::{Turn, TurnError, pending_write, unsure};
+use crate::event;
 use crate::state::Current;
-use crate::{event, external_result};
 
 impl Turn {
     /// An effect's outcome is written before anything slow is built on it.
@@ -146,7 +145,7 @@ impl Turn {
         }
     }
 
-    /// The run was woken for nothing: it sleeps again, and the journal stays as it is.
+    /// The run was taken for nothing: it sleeps again, and the journal stays as it is.
     async fn commit_nothing(&mut self, lease: LeaseChange) -> Result<(), TurnError> {
         let LeaseChange::Return { due_at, stage } = lease else {
             return Ok(());
@@ -154,13 +153,8 @@ impl Turn {
         let session = self.session.id;
         let rest = (due_at, stage);
         let (cell, run) = (self.cell(), self.run);
-        // Only an operator resumes a quarantined run: a late response does not wake it.
-        let hears = match self.stays_quarantined() {
-            true => WakeSource::Nothing,
-            false => external_result::wake_source(&self.state),
-        };
         self.reach("sleep.before").await;
-        match queue::sleep_on(cell, run, self.epoch, session, rest, self.cancel, hears).await {
+        match queue::sleep_on(cell, run, self.epoch, session, rest, self.cancel).await {
             Ok(true) => {
                 self.lease_over = true;
                 Ok(())

@@ -3,10 +3,11 @@
 use anyhow::{Context, Result};
 use semel_model::named_effect::{EffectName, EffectScope};
 use semel_model::run::RunState;
+use semel_model::storable::indexed;
 use semel_model::{EffectId, NamedEffectId, NamedEffectState, RunId};
 use semel_store::named_effects::{self, NamedEffectView};
 use semel_store::runs::RunSnapshot;
-use semel_store::{duplicates, journal, runs};
+use semel_store::{duplicates, effects, journal, runs};
 use semel_testkit::peer::Behaviour;
 use semel_testkit::{patience, until, until_some};
 
@@ -81,6 +82,34 @@ async fn keys(world: &World) -> Result<Vec<String>> {
 
 const FIRST: &str = r#"{"id":"1","order":"o-1","cents":5}"#;
 const SECOND: &str = r#"{"id":"2","order":"o-1","cents":5}"#;
+
+/// The run that performs it has the id as it came. A run that reuses the effect has it as a column
+/// does.
+#[tokio::test]
+async fn an_external_id_with_a_zero_byte_is_recorded_under_a_business_key_and_the_effect_made_once()
+-> Result<()> {
+    let world = World::start().await?;
+    let steps = "\x20 - id: charge\n    key: '\"charge:\" + input.order'\n    scope: namespace\n    \
+        guard: key\n    http: { post: 'PEER/keyed/x', json: { a: 1 } }\n    \
+        external_id: 'result.id + \"\\u0000\"'\nresult: steps.charge.external_id\n";
+    publish_steps(&world, "zero", steps).await?;
+
+    let (run, first) = play(&world, "zero", FIRST).await?;
+    let (_, second) = play(&world, "zero", SECOND).await?;
+
+    assert_eq!(first.state, RunState::Succeeded, "{first:?}");
+    assert_eq!(second.state, RunState::Succeeded, "{second:?}");
+    assert_eq!(world.peer.count("/keyed/").await?.calls, 1);
+    let whole: String = serde_json::from_str(&first.result.unwrap_or_default())?;
+    let reused: String = serde_json::from_str(&second.result.unwrap_or_default())?;
+    assert!(whole.ends_with('\0'), "{whole:?}");
+    assert_eq!(reused, indexed(&whole));
+    let cell = world.engine.cell().every();
+    let found = effects::list_of_external_id(cell, world.namespace_id, &whole, None, None, 10);
+    let found = found.await?.items;
+    assert!(found.iter().any(|effect| effect.run == run), "{found:?}");
+    Ok(())
+}
 
 #[tokio::test]
 async fn two_runs_of_one_key_have_one_effect() -> Result<()> {

@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail, ensure};
 use semel_engine::{EraseError, Intake};
 use semel_model::RunId;
 use semel_model::run::RunState;
+use semel_store::audit;
+use semel_store::runs::{self, RunView};
 use semel_testkit::peer::Behaviour;
 use semel_testkit::{patience, until};
 use serde_json::{Value, json};
@@ -225,6 +227,90 @@ async fn a_run_that_has_not_ended_or_is_in_doubt_is_not_erased_and_an_erased_one
     assert_eq!((repeat.run, repeat.state), (failed.run, RunState::Failed));
     assert_eq!(planted(&world).await?, []);
     Ok(())
+}
+
+async fn shown(world: &World, run: RunId) -> Result<RunView> {
+    let view = runs::find(world.engine.cell().of(run), world.namespace_id, run).await?;
+    view.context("a run")
+}
+
+/// An event under way is dispatched first.
+async fn until_nothing_is_planted(world: &World) -> Result<()> {
+    let look = async || planted(world).await;
+    until("nothing to be left of it", look, Vec::is_empty).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_failed_with_a_zero_byte_in_its_message_is_erased() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "steps:\n  - { id: stop, fail: { code: refused, message: '${{ input.name }}' } }\n";
+    world.publish(steps).await?;
+    let payload = r#"{"id":"o-1","name":"planted-a\u0000b"}"#;
+    let (failed, _) = world.play(payload).await?;
+    let run = failed.run;
+    let before = shown(&world, run).await?.fault.unwrap_or_default();
+    ensure!(before.contains("u0000"), "{before}");
+
+    let erased = world
+        .engine
+        .erase_run(world.namespace_id, run, "request 118", "test")
+        .await?;
+
+    let view = shown(&world, run).await?;
+    let fault: Value = serde_json::from_str(&view.fault.unwrap_or_default())?;
+    assert_eq!(erased.runs, 1);
+    until_nothing_is_planted(&world).await?;
+    assert_eq!(
+        fault,
+        json!({ "code": "refused", "message": "erased", "retryable": false })
+    );
+    assert!(view.erased_at.is_some());
+    Ok(())
+}
+
+/// The acts of people on a run, oldest first.
+async fn acts(world: &World, run: RunId) -> Result<Vec<String>> {
+    let cell = world.engine.cell().of(run);
+    let acts = audit::list_of_run(cell, world.namespace_id, run, 10).await?;
+    Ok(acts.into_iter().map(|act| act.action).collect())
+}
+
+#[tokio::test]
+async fn an_erasure_that_failed_is_on_record_as_begun_and_not_as_done() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "steps:\n  - { id: stop, fail: { message: 'planted-fault' } }\n";
+    world.publish(steps).await?;
+    let (failed, _) = world.play(r#"{"id":"o-1","name":"planted-name"}"#).await?;
+    let (engine, id, run) = (&world.engine, world.namespace_id, failed.run);
+    let client = world.database().connect().await?;
+    // Nothing but an erasure changes a row of a journal.
+    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+                    $$ BEGIN RAISE EXCEPTION 'this value is refused' USING ERRCODE = '22021'; END $$;
+                  CREATE TRIGGER refuse BEFORE UPDATE ON journal
+                    FOR EACH ROW EXECUTE FUNCTION refuse()";
+    client.batch_execute(refuse).await?;
+
+    let cut_short = engine.erase_run(id, run, "request 118", "test").await;
+    let (half, begun) = (shown(&world, run).await?, acts(&world, run).await?);
+    let resumed = engine.resume(id, run, "again", "test").await;
+    client
+        .batch_execute("DROP TRIGGER refuse ON journal")
+        .await?;
+    engine.erase_run(id, run, "request 118", "test").await?;
+
+    ensure!(
+        matches!(cut_short, Err(EraseError::Unavailable(_))),
+        "{cut_short:?}"
+    );
+    assert_eq!(half.erased_at, None, "it is not said to be gone");
+    assert!(half.closed_at.is_some(), "and does not go on");
+    ensure!(resumed.is_err(), "a run that is being erased was resumed");
+    assert_eq!(begun, ["run.erase-begin"]);
+    let done = ["run.erase-begin", "run.erase-begin", "run.erase"];
+    assert_eq!(acts(&world, run).await?, done);
+    assert!(shown(&world, run).await?.erased_at.is_some());
+    until_nothing_is_planted(&world).await
 }
 
 #[tokio::test]

@@ -148,6 +148,70 @@ async fn an_event_that_is_dispatched_again_finds_its_first_run() -> Result<()> {
     Ok(())
 }
 
+/// Integers beyond 2^53 and nesting beyond 64 levels: no sender may send them, and destinations answer
+/// them.
+#[tokio::test]
+async fn an_event_that_passes_on_what_a_destination_answered_reaches_its_receiver() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish_source(
+            "flow: listener\ntrigger:\n  event: { name: thing.seen }\n\
+             steps:\n  - { id: count, kv: { add: heard } }\nresult: input\n",
+        )
+        .await?;
+    world
+        .publish(
+            "steps:\n  - { id: look, http: { get: 'PEER/plain/x?nested=80' } }\n\
+             \x20 - { id: made, function: '{\"id\": 1234567890123456789}' }\n\
+             \x20 - { id: deep, emit: { event: thing.seen, data: '${{ steps.look.result }}' } }\n\
+             \x20 - { id: large, emit: { event: thing.seen, data: '${{ steps.made.result }}' } }\n",
+        )
+        .await?;
+
+    let (_, told) = world.play(r#"{"id":"1"}"#).await?;
+    let heard = until_heard(&world, 2).await?;
+
+    assert_eq!(told.state, RunState::Succeeded, "{told:?}");
+    let results = results(&heard);
+    let exact = r#"{"id":1234567890123456789}"#;
+    assert!(results.iter().any(|it| it == exact), "{results:?}");
+    let nested = "[".repeat(80);
+    assert!(results.iter().any(|it| it.contains(&nested)), "{results:?}");
+    let client = world.database().connect().await?;
+    let refused = "SELECT count(*) FROM refused_deliveries";
+    let refused: i64 = client.query_one(refused, &[]).await?.get(0);
+    assert_eq!(refused, 0);
+    Ok(())
+}
+
+/// Two payloads that a double would fold together are two payloads.
+#[tokio::test]
+async fn an_event_with_another_large_integer_under_its_key_is_a_mismatch_on_record() -> Result<()> {
+    let world = World::start().await?;
+    listen(&world, ", key: string(input.order)").await?;
+    world
+        .publish(
+            "steps:\n  - id: one\n    emit: { event: order.paid, data: { order: 7, id: '${{ 1234567890123456789 }}' } }\n\
+             \x20 - id: other\n    emit: { event: order.paid, data: { order: 7, id: '${{ 1234567890123456788 }}' } }\n",
+        )
+        .await?;
+
+    world.play(r#"{"id":"1"}"#).await?;
+    until_spread(&world).await?;
+
+    assert_eq!(heard(&world).await?.len(), 1);
+    let client = world.database().connect().await?;
+    let refused = "SELECT code FROM refused_deliveries";
+    let refused: Vec<String> = client
+        .query(refused, &[])
+        .await?
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    assert_eq!(refused, ["payload-mismatch"]);
+    Ok(())
+}
+
 #[tokio::test]
 async fn two_servers_share_the_events_and_dispatch_none_twice() -> Result<()> {
     let world = World::start().await?;

@@ -290,6 +290,34 @@ async fn a_namespace_says_how_long_its_runs_are_kept() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_key_that_the_database_refuses_to_delete_holds_up_no_other_of_its_page() -> Result<()> {
+    let mut world = World::start().await?;
+    world
+        .publish("keep: 1h\nsteps:\n  - { id: note, kv: { add: seen } }\n")
+        .await?;
+    let (bad, _) = world.play(r#"{"id":"bad"}"#).await?;
+    let (good, _) = world.play(r#"{"id":"good"}"#).await?;
+    world.engine.shutdown().await;
+    let client = world.database().connect().await?;
+    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+                    $$ BEGIN RAISE EXCEPTION 'this value is refused' USING ERRCODE = '22021'; END $$;
+                  CREATE TRIGGER refuse BEFORE DELETE ON runs
+                    FOR EACH ROW WHEN (OLD.key = 'bad'::bytea) EXECUTE FUNCTION refuse()";
+    client.batch_execute(refuse).await?;
+    days_later(&world, 100).await?;
+
+    world.engine = world.start_another().await?;
+    until_some("the other key to go", async || {
+        Ok(left(&world, good.run).await?.is_empty().then_some(()))
+    })
+    .await?;
+
+    let kept = left(&world, bad.run).await?;
+    assert!(kept.contains(&("runs", 1)), "{kept:?}");
+    Ok(())
+}
+
 /// Deliveries expire as fast as they are deleted, and commands are many: neither keeps the service from the rest.
 #[tokio::test]
 async fn a_busy_task_of_retention_leaves_the_others_their_turn() -> Result<()> {
@@ -306,22 +334,28 @@ async fn a_busy_task_of_retention_leaves_the_others_their_turn() -> Result<()> {
             "INSERT INTO commands (id, namespace_id, fingerprint, begun_at, holder_until)
              SELECT gen_random_uuid(), 1, gen_random_uuid(), moment() - interval '2 days', moment() - interval '2 days'
                FROM generate_series(1, 20000);
-             INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body, emitted_at,
+             INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, event, body, emitted_at,
                                              state, due_at, settled_at)
-             SELECT gen_random_uuid(), 1, 'erp', 'erp', '{}', moment() - interval '31 days',
+             SELECT gen_random_uuid(), 1, 'erp', 'erp', 'e', '{}', moment() - interval '31 days',
                     'delivered', moment(), moment() - interval '30 days' + n * interval '5 milliseconds'
-               FROM generate_series(1, 60000) n",
+               FROM generate_series(1, 60000) n;
+             INSERT INTO refused_deliveries (namespace_id, flow, at, code, message)
+             VALUES (1, 'story', moment() - interval '100 days', 'key-invalid', 'no key')",
         )
         .await?;
     let count = async |text: &str| -> Result<i64> { Ok(client.query_one(text, &[]).await?.get(0)) };
 
     world.engine = world.start_another().await?;
     let is_free = "SELECT 1 FROM claims WHERE run_id = $1 AND expires_at IS NULL";
-    until_some("a key that is free", async || {
-        Ok(client
-            .query_opt(is_free, &[kept.run.as_uuid()])
-            .await?
-            .map(drop))
+    until_some("a key to be freed", async || {
+        let row = client.query_opt(is_free, &[kept.run.as_uuid()]).await?;
+        Ok(row.map(drop))
+    })
+    .await?;
+    // Refused deliveries come after the others in a pass, and commands before them.
+    until_some("the rest of the pass", async || {
+        let refused = count("SELECT count(*) FROM refused_deliveries").await?;
+        Ok((refused == 0).then_some(()))
     })
     .await?;
     let deliveries = count("SELECT count(*) FROM webhook_deliveries").await?;

@@ -165,14 +165,17 @@ fn health(visit: &Visit, found: &Found, active: &Page<Run>) -> Vec<Light> {
 }
 
 fn servers(visit: &Visit, health: &NamespaceHealth) -> Light {
-    let count = usize::try_from(health.servers).unwrap_or_default();
-    let (class, shape) = match count {
-        0 => ("bad", "■"),
-        _ => ("good", "●"),
-    };
-    let word = match count {
-        0 => "no server holds a lease".to_owned(),
-        count => format!("{} alive", words::count(count, "server", "servers")),
+    let count = |count: i64| usize::try_from(count).unwrap_or_default();
+    let alive = words::count(count(health.servers), "server", "servers");
+    let late = words::count(
+        count(health.late_services),
+        "service is late",
+        "services are late",
+    );
+    let (class, shape, word) = match (health.servers, health.late_services) {
+        (0, _) => ("bad", "■", "no server holds a lease".to_owned()),
+        (_, 0) => ("good", "●", format!("{alive} alive")),
+        (_, _) => ("doubt", "▲", format!("{alive} alive, {late}")),
     };
     Light {
         what: "Servers",

@@ -1,6 +1,11 @@
-//! Servers: which are alive, what they hold, and how much there is to do in the installation.
+//! Servers: which are alive, what they hold, how much there is to do in the installation, and whether background services
+//! are done in time.
 
-use semel_api::types::{Server, ServerState, Servers};
+use std::time::Duration;
+
+use semel_api::types::{
+    Server, ServerState, Servers, ServiceFailures, ServiceState, ServiceStatus,
+};
 use semel_model::Right;
 
 use super::forms::section;
@@ -52,7 +57,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let body = vec![
         section("sessions", "Servers", &servers),
         section("queue", "To do, in all namespaces", &queue(&found)),
-        section("services", "Background services", &services(&found)),
+        section("services", "Background services", &services(&visit, &found)),
     ];
     show_list(shell, Markup::text(&lead), body)
 }
@@ -93,26 +98,58 @@ fn queue(found: &Servers) -> Markup {
     ])
 }
 
-fn services(found: &Servers) -> Markup {
-    let about = "Every server runs every background service, and they share the work by locks: none belongs to one server.";
+fn services(visit: &Visit, found: &Servers) -> Markup {
+    let about = "Of the live servers one or a few do each duty for all; every other service each server does for itself. A duty that is late is done by the next server as well.";
     let about = Markup::text(about).within("p", "help");
-    let failed = match found.failing.is_empty() {
-        true => Markup::text("No pass has failed on the server that shows this page.")
-            .within("p", "empty"),
-        false => {
-            let rows: Vec<Vec<Markup>> = found
-                .failing
-                .iter()
-                .map(|it| {
-                    vec![
-                        markup::code(&it.service),
-                        Markup::text(&it.failed.to_string()),
-                    ]
-                })
-                .collect();
-            let caption = "Failed passes on the server that shows this page";
-            markup::table(caption, &["Service", "Failed passes here"], &rows)
-        }
+    let columns = ["State", "Service", "Last done", "By", "What to do"];
+    let mut by_state: Vec<&ServiceStatus> = found.services.iter().collect();
+    // What needs somebody stands first.
+    by_state.sort_by_key(|it| match it.state {
+        ServiceState::Late => 0,
+        ServiceState::Covered => 1,
+        ServiceState::OnTime => 2,
+    });
+    let rows: Vec<Vec<Markup>> = by_state.iter().map(|it| service(visit, it)).collect();
+    let caption = "Background services, those that are late first";
+    Markup::join([
+        about,
+        markup::table(caption, &columns, &rows),
+        failures(found),
+    ])
+}
+
+fn service(visit: &Visit, service: &ServiceStatus) -> Vec<Markup> {
+    let (class, shape, word) = match service.state {
+        ServiceState::Late => ("bad", "■", "late"),
+        ServiceState::Covered => ("doubt", "▲", "covered"),
+        ServiceState::OnTime => ("good", "●", "on time"),
     };
-    Markup::join([about, failed])
+    let age = Duration::try_from_secs_f64(service.finished_seconds).unwrap_or_default();
+    let by = service.finished_by.as_deref();
+    // Nothing is known of a service that no server has finished since this one began.
+    let last = by.and_then(|_| visit.now.checked_sub(age).ok());
+    vec![
+        markup::other_state(class, shape, word),
+        markup::code(&service.service),
+        last.map_or_else(Markup::default, |at| visit.time(at)),
+        by.map_or_else(Markup::default, markup::code),
+        service
+            .hint
+            .as_deref()
+            .map_or_else(Markup::default, Markup::text),
+    ]
+}
+
+fn failures(found: &Servers) -> Markup {
+    if found.failing.is_empty() {
+        return Markup::text("No pass has failed on the server that shows this page.")
+            .within("p", "empty");
+    }
+    let row = |it: &ServiceFailures| {
+        let failed = Markup::text(&it.failed.to_string());
+        vec![markup::code(&it.service), failed]
+    };
+    let rows: Vec<Vec<Markup>> = found.failing.iter().map(row).collect();
+    let caption = "Failed passes on the server that shows this page";
+    markup::table(caption, &["Service", "Failed passes here"], &rows)
 }

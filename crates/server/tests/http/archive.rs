@@ -4,6 +4,7 @@
 mod items;
 mod refusing;
 mod stage;
+mod stuck;
 mod trouble;
 
 use std::fs;

@@ -207,3 +207,42 @@ async fn a_delivery_of_a_flow_that_is_not_live_is_refused_and_strands_no_decisio
     assert_eq!(count_runs(&world).await?, 1);
     Ok(())
 }
+
+/// A provider that gets 202 does not send it again.
+#[tokio::test]
+async fn a_delivery_that_is_answered_as_held_is_on_record_and_any_other_gets_an_error() -> Result<()>
+{
+    let world = World::start().await?;
+    let flow = world.publish("orders", ORDERS).await?;
+    let other = world.publish("others", ORDERS).await?;
+    let body = |total: u8| format!(r#"{{"id":"z\u0000z","total":{total}}}"#);
+    world.bare.post(HOOK, body(5)).await?;
+
+    let held = world.bare.post(HOOK, body(7)).await?;
+    let (_, shown) = the_held(&world).await?;
+    let client = world.database.connect().await?;
+    let refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+                    $$ BEGIN RAISE EXCEPTION 'this value is refused' USING ERRCODE = '22021'; END $$;
+                  CREATE TRIGGER refuse BEFORE INSERT ON duplicates
+                    FOR EACH ROW EXECUTE FUNCTION refuse()";
+    client.batch_execute(refuse).await?;
+    let refused = world.bare.post(HOOK, body(8)).await?;
+    client
+        .batch_execute("DROP TRIGGER refuse ON duplicates")
+        .await?;
+    let again = world.bare.post(HOOK, body(8)).await?;
+
+    assert_eq!(held.status, 202);
+    assert!(held.json::<Started>()?.held);
+    assert_eq!(
+        shown.came_as.as_deref(),
+        Some("z\0z"),
+        "any bytes are a key"
+    );
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert_eq!(again.status, 202);
+    let count =
+        async |flow| -> Result<usize> { Ok(world.client.list_held(Some(flow)).await?.items.len()) };
+    assert_eq!((count(&flow).await?, count(&other).await?), (2, 0));
+    Ok(())
+}

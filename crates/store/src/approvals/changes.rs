@@ -7,6 +7,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::journal::Transition;
+use crate::wakes::wakes;
 
 /// A write that is submitted twice asks once; asking again is another round, for which whatever was
 /// decided before does not count. Lists of people travel as text: a list of lists has no array of
@@ -54,13 +55,19 @@ pub(crate) const WITHDRAW: &str = "
        SET state = 'withdrawn', ended_at = (SELECT moment())
      WHERE id = ANY ($1) AND state IS NOT DISTINCT FROM 'open'";
 
-/// Wakes runs that fell asleep again while a decision was made.
-pub(crate) const HEAR: &str = "
+/// Wakes the runs of approvals that are decided: with the decision, and in the commit in which a
+/// run falls asleep again.
+pub(crate) const HEAR: &str = concat!(
+    "
     UPDATE queue q
-       SET due_at = (SELECT moment()), stage = 'ready'
+       SET ",
+    wakes!("(SELECT moment())"),
+    ",
+           stage = CASE WHEN q.holder IS NULL THEN 'ready' ELSE q.stage END
       FROM approvals a
      WHERE a.id = ANY ($1) AND a.state = 'decided' AND q.run_id = a.run_id
-       AND q.holder IS NULL AND q.stage = 'waiting'";
+       AND (q.holder IS NOT NULL OR q.stage = 'waiting') AND (q.holder IS NULL OR NOT q.woken)"
+);
 
 /// What happens to an approval.
 #[derive(Clone, Debug)]

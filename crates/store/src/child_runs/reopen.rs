@@ -26,7 +26,8 @@ macro_rules! reopen {
     opened AS (
         UPDATE child_runs p SET state = 'open', ended_at = NULL FROM last l WHERE p.run_id = l.run_id),
     active AS (
-        UPDATE runs r SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
+        UPDATE runs r
+           SET state = 'active', ended_at = NULL, result = NULL, fault = NULL, fault_code = NULL
           FROM last l WHERE r.id = l.run_id),
     queued AS (
         INSERT INTO queue (run_id, due_at, epoch, seq, partition_date, namespace_id)
@@ -66,7 +67,7 @@ pub(super) const REOPEN_ONE: &str = reopen!(
     "
     held AS MATERIALIZED (
         SELECT c.id FROM runs r JOIN claims c ON c.id = r.claim_id AND c.run_id = r.id
-         WHERE r.id = $3 AND r.erased_at IS NULL AND c.expires_at IS NOT NULL
+         WHERE r.id = $3 AND r.closed_at IS NULL AND c.expires_at IS NOT NULL
            FOR UPDATE OF c FOR SHARE OF r),
     chosen AS MATERIALIZED (
         SELECT p.run_id, r.partition_date

@@ -76,14 +76,15 @@ impl Batch for Accept {
         connection: &mut WriterConnection,
         items: &mut Vec<Delivery>,
     ) -> Result<Vec<AcceptResult>, Error> {
-        // Repeats inside the batch are answered from the first of their claim.
-        let mut firsts: Vec<&Delivery> = Vec::with_capacity(items.len());
-        let mut seen = HashSet::with_capacity(items.len());
+        // Repeats inside the batch are answered from the first of their claim that may make the most runs.
+        let mut by_claim: HashMap<ClaimId, &Delivery> = HashMap::with_capacity(items.len());
         for item in items.iter() {
-            if seen.insert(item.claim) {
-                firsts.push(item);
+            let first = by_claim.entry(item.claim).or_insert(item);
+            if first.reach() < item.reach() {
+                *first = item;
             }
         }
+        let mut firsts: Vec<&Delivery> = by_claim.into_values().collect();
         firsts.sort_unstable_by_key(|delivery| delivery.claim);
         let mut undecided = HashSet::new();
         let accepted = accept(connection, &firsts, &mut undecided).await;
@@ -187,10 +188,18 @@ async fn meet(
         return Ok(free);
     }
     let ids: Vec<Uuid> = deliveries.iter().map(|it| *it.claim.as_uuid()).collect();
+    let limits = deliveries
+        .iter()
+        .filter_map(|it| Some((it.claim, it.run_max?)));
+    let limits: HashMap<ClaimId, i32> = limits.collect();
     let ready = connection.prepare(&[MEET]).await?;
     for row in ready.client.query(ready.statement(MEET), &[&ids]).await? {
         let id = ClaimId::from_uuid(row.get(0));
+        let is_spent = limits
+            .get(&id)
+            .is_some_and(|most| row.get::<_, i32>(9) >= *most);
         match row.get(8) {
+            true if is_spent => drop(known.insert(id, read_spent(&row))),
             true => {
                 let (number, intent, dropped) = (row.get(9), row.get(10), row.get(11));
                 let key = FreeKey {
@@ -312,6 +321,26 @@ async fn claim<'a>(
         }
     }
     Ok(others)
+}
+
+/// A key that is free, of a delivery that may make no further run: it answers with the last run that it had. Where that is
+/// gone from the records, its claim is what is left of it.
+fn read_spent(row: &tokio_postgres::Row) -> Known {
+    read_known(row).unwrap_or_else(|| Known {
+        fingerprint: Fingerprint::from_uuid(row.get(2)),
+        delivery: DeliveryId::from_uuid(Uuid::nil()),
+        is_found: true,
+        met: AcceptResult {
+            verdict: ClaimVerdict::New,
+            run: RunId::from_uuid(row.get(1)),
+            state: RunState::Succeeded,
+            result: None,
+            fault: None,
+            accepted_at: Timestamp::UNIX_EPOCH,
+            follows: None,
+            undecided: false,
+        },
+    })
 }
 
 /// Nothing if the claim names a run that does not exist: such a key is refused.

@@ -30,7 +30,7 @@ macro_rules! make {
           JOIN claims c ON c.id = t.claim_id AND c.run_id = t.last_run
           JOIN runs r ON r.id = t.last_run
          WHERE coalesce(c.run_number, 0) = t.run_number - 1 AND c.dropped_at IS NULL
-           AND r.state IN ('succeeded', 'failed', 'cancelled', 'superseded') AND r.erased_at IS NULL
+           AND r.state IN ('succeeded', 'failed', 'cancelled', 'superseded') AND r.closed_at IS NULL
          ORDER BY c.id
            FOR UPDATE OF c FOR SHARE OF r),
     held AS (

@@ -78,6 +78,26 @@ impl HeldArrival {
     pub fn read(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
+
+    /// The same, as the table has it.
+    #[must_use]
+    pub fn to_columns(&self) -> ArrivalColumns {
+        let text = serde_json::to_string(self);
+        ArrivalColumns {
+            flow: self.flow.clone(),
+            // Its maps have text keys, so that it always has a JSON text.
+            text: text.unwrap_or_else(|_| "null".to_owned()),
+        }
+    }
+}
+
+/// The columns of a held delivery's arrival.
+#[derive(Clone, Debug)]
+pub struct ArrivalColumns {
+    /// The flow, by which held deliveries are listed.
+    pub(super) flow: String,
+    /// All of it, as JSON text.
+    pub(super) text: String,
 }
 
 /// What an operator decides about a held delivery.

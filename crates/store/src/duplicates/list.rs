@@ -48,7 +48,7 @@ const HELD: &str = listed!(
 const HELD_OF_FLOW: &str = listed!(
     "
        AND d.verdict = 'held' AND (d.decision IS NULL OR (d.decision = 'new_key' AND d.decided_run IS NULL))
-       AND d.arrival ->> 'flow' = $8"
+       AND d.flow = $8"
 );
 
 pub(super) const STATEMENTS: &[&str] = &[ALL, OF_RUN, HELD, HELD_OF_FLOW];

@@ -9,19 +9,21 @@ macro_rules! tally {
     () => {
         "
     INSERT INTO duplicates AS d (subject, stopped_by, fingerprint, namespace_id, run_id, verdict, count,
-                                 first_at, last_at, payload, arrival, minute, minute_count)
+                                 first_at, last_at, payload, arrival, flow, minute, minute_count)
     SELECT t.subject, t.stopped_by, t.fingerprint, t.namespace_id, t.run_id, t.verdict, t.count,
-           t.first_at, t.last_at, t.payload::json, t.arrival::json, date_trunc('minute', t.last_at),
-           t.count
+           t.first_at, t.last_at, t.payload::json, t.arrival::json, t.flow,
+           date_trunc('minute', t.last_at), t.count
       FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::int4[], $5::uuid[], $6::text[],
-                  $7::int8[], $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[])
+                  $7::int8[], $8::timestamptz[], $9::timestamptz[], $10::text[], $11::text[],
+                  $12::text[])
         AS t (subject, stopped_by, fingerprint, namespace_id, run_id, verdict, count, first_at, last_at,
-              payload, arrival)
+              payload, arrival, flow)
      ORDER BY t.subject, t.stopped_by, t.fingerprint
         ON CONFLICT (subject, stopped_by, fingerprint) DO UPDATE
        SET count = d.count + EXCLUDED.count, run_id = EXCLUDED.run_id,
            verdict = CASE WHEN d.verdict = 'held' THEN d.verdict ELSE EXCLUDED.verdict END,
            arrival = coalesce(d.arrival, EXCLUDED.arrival),
+           flow = coalesce(d.flow, EXCLUDED.flow),
            payload = coalesce(d.payload, EXCLUDED.payload),
            (decision, decided_at, decided_by, decided_run) = (
                SELECT d.decision, d.decided_at, d.decided_by, d.decided_run

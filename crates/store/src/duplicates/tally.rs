@@ -1,8 +1,8 @@
 //! Counting repeats, and the one task that records the counts.
 //!
 //! Counts gather in generations. The writer takes a whole generation out, begins the next, and
-//! signals when the one that it took is committed. A caller that needs a repeat on disk before it
-//! answers waits for the generation that holds it, and needs no connection of its own.
+//! signals when the one that it took is through. A caller that needs a repeat on disk before it
+//! answers is told what became of its own row, and needs no connection of its own.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,19 +10,17 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use semel_model::Fingerprint;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::gathering::{Count, Entry, Gathering, PAYLOADS_MAX};
 use super::statements::{KNOWN, TALLY, TALLY_AND_RAISE};
 use super::{DuplicateVerdict, StoppedRepeat, Subject};
 use crate::cell::Cell;
 use crate::writer::connection::{ErrorClass, WriterConnection, classify};
 use crate::writer::{WriteError, describe};
-
-/// How many differing payloads of one subject are kept; further ones are counted together.
-pub const PAYLOADS_MAX: usize = 5;
 
 /// How often counts are recorded.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
@@ -36,110 +34,26 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 /// How many different repeats may be counted before they are written at once.
 const ENTRIES_SOON: usize = 4096;
 
-/// How many different repeats are held during an outage. Further ones are not counted.
-const ENTRIES_MAX: usize = 65_536;
-
 /// How many rows one statement writes.
 const CHUNK_MAX: usize = 1024;
 
 /// How many bytes of payloads one statement writes, beyond its first row.
 const CHUNK_BYTES_MAX: usize = 8 << 20;
 
-#[derive(Clone)]
-struct Count {
-    last: StoppedRepeat,
-    first_at: Timestamp,
-    count: i64,
-}
-
-impl Count {
-    fn of(stopped: StoppedRepeat) -> Self {
-        Self {
-            first_at: stopped.at,
-            last: stopped,
-            count: 1,
-        }
-    }
-
-    /// Takes another count of the same in.
-    fn join(&mut self, other: Self) {
-        self.count += other.count;
-        self.first_at = self.first_at.min(other.first_at);
-        if other.last.at >= self.last.at {
-            // A payload is kept as it came first.
-            let (payload, arrival) = (self.last.payload.take(), self.last.arrival.take());
-            let held = [self.last.kind, other.last.kind].contains(&DuplicateVerdict::Held);
-            self.last = other.last;
-            // What was held stays held, as in the table.
-            if held {
-                self.last.kind = DuplicateVerdict::Held;
-            }
-            self.last.payload = payload.or_else(|| self.last.payload.take());
-            self.last.arrival = arrival.or_else(|| self.last.arrival.take());
-        }
-    }
-
-    /// The same as one of the many of its subject that are only counted.
-    fn without_payload(mut self) -> Self {
-        self.last.fingerprint = Fingerprint::from_uuid(Uuid::nil());
-        self.last.payload = None;
-        self
-    }
-
-    fn bytes(&self) -> usize {
-        let bytes = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        bytes(&self.last.payload) + bytes(&self.last.arrival)
-    }
-}
-
-type Counts = HashMap<(Subject, Fingerprint), Count>;
-
-/// What gathers.
-#[derive(Default)]
-struct Gathering {
-    generation: u64,
-    counts: Counts,
-    /// How many payloads are held for each subject.
-    payloads: HashMap<Subject, usize>,
-}
-
-impl Gathering {
-    fn add(&mut self, count: Count) {
-        let key = (count.last.subject, count.last.fingerprint);
-        if let Some(known) = self.counts.get_mut(&key) {
-            return known.join(count);
-        }
-        if count.last.payload.is_some() {
-            let held = self.payloads.entry(key.0).or_default();
-            if *held >= PAYLOADS_MAX {
-                return self.add(count.without_payload());
-            }
-            *held += 1;
-        }
-        if self.counts.len() < ENTRIES_MAX {
-            self.counts.insert(key, count);
-        }
-    }
-}
-
 /// Counts repeats and records the counts.
 #[derive(Clone)]
 pub struct Tally {
     gathering: Arc<Mutex<Gathering>>,
     wanted: Arc<Notify>,
-    /// The latest generation that is committed with all before it.
+    /// The latest generation that is through with all before it: committed, or refused row by row.
     written: Arc<watch::Sender<u64>>,
 }
 
 impl Tally {
     /// Starts counting; the counts are written a few times a second, over one connection.
     pub fn start(cell: &Cell) -> Self {
-        let first = Gathering {
-            generation: 1,
-            ..Gathering::default()
-        };
         let tally = Self {
-            gathering: Arc::new(Mutex::new(first)),
+            gathering: Arc::new(Mutex::new(Gathering::first())),
             wanted: Arc::new(Notify::new()),
             written: Arc::new(watch::Sender::new(0)),
         };
@@ -153,14 +67,34 @@ impl Tally {
             return;
         }
         let mut gathering = self.gathering();
-        gathering.add(Count::of(stopped));
-        if gathering.counts.len() >= ENTRIES_SOON {
+        gathering.add(Entry::of(stopped));
+        if gathering.len() >= ENTRIES_SOON {
             self.wanted.notify_one();
         }
     }
 
-    /// Waits until everything that was counted so far is committed; for a repeat that must be
-    /// recorded before it is answered, and for the end of the process.
+    /// Counts one repeat, and waits until it is on disk: the answer promises that it is recorded.
+    ///
+    /// # Errors
+    ///
+    /// If the database refuses it or does not answer in time, or too many others wait: it is not
+    /// recorded, or not known to be.
+    pub async fn record(&self, stopped: StoppedRepeat) -> Result<(), WriteError> {
+        if semel_model::SeededBug::DuplicateNotRecorded.is_seeded() {
+            return Ok(());
+        }
+        let (caller, told) = oneshot::channel();
+        self.gathering().add(Entry::awaited(stopped, caller));
+        self.wanted.notify_one();
+        match tokio::time::timeout(FLUSH_PATIENCE, told).await {
+            Ok(Ok(recorded)) => recorded,
+            Ok(Err(_)) => Err(WriteError::Stopped),
+            Err(_) => Err(too_late()),
+        }
+    }
+
+    /// Waits until everything that was counted so far is committed or refused: for lists, and for
+    /// the end of the process. [`record`](Self::record) says what became of one repeat.
     pub async fn flush(&self) -> Result<(), WriteError> {
         let mut written = self.written.subscribe();
         let mine = self.gathering().generation;
@@ -169,18 +103,15 @@ impl Tally {
         match tokio::time::timeout(FLUSH_PATIENCE, committed).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) => Err(WriteError::Stopped),
-            Err(_) => {
-                let reason = "a repeat could not be written down in time";
-                Err(WriteError::Unavailable(reason.to_owned()))
-            }
+            Err(_) => Err(too_late()),
         }
     }
 
     async fn keep_writing(self, mut connection: WriterConnection) {
         loop {
             let _ = tokio::time::timeout(FLUSH_EVERY, self.wanted.notified()).await;
-            let (generation, counts) = self.take();
-            let left = write_all(&mut connection, counts).await;
+            let (generation, entries) = self.gathering().take();
+            let left = write_all(&mut connection, entries).await;
             match left.is_empty() {
                 true => drop(self.written.send_replace(generation)),
                 false => {
@@ -192,20 +123,10 @@ impl Tally {
         }
     }
 
-    /// Takes out what was gathered; what comes from now on belongs to the next generation.
-    fn take(&self) -> (u64, Vec<Count>) {
-        let mut gathering = self.gathering();
-        let generation = gathering.generation;
-        gathering.generation += 1;
-        gathering.payloads.clear();
-        let counts = std::mem::take(&mut gathering.counts);
-        (generation, counts.into_values().collect())
-    }
-
     /// Makes counts that could not be written part of the generation that gathers now.
-    fn put_back(&self, left: Vec<Count>) {
+    fn put_back(&self, left: Vec<Entry>) {
         let mut gathering = self.gathering();
-        left.into_iter().for_each(|count| gathering.add(count));
+        left.into_iter().for_each(|entry| gathering.add(entry));
     }
 
     fn gathering(&self) -> MutexGuard<'_, Gathering> {
@@ -215,20 +136,24 @@ impl Tally {
     }
 }
 
-/// Writes counts in chunks. Gives what could not be written.
-async fn write_all(connection: &mut WriterConnection, counts: Vec<Count>) -> Vec<Count> {
-    let mut left = counts;
+fn too_late() -> WriteError {
+    WriteError::Unavailable("a repeat could not be written down in time".to_owned())
+}
+
+/// Writes counts in chunks, and tells the callers that wait. Gives what could not be written now.
+async fn write_all(connection: &mut WriterConnection, entries: Vec<Entry>) -> Vec<Entry> {
+    let mut left = entries;
     while !left.is_empty() {
         let mut bytes = 0;
-        let fits = left.iter().take(CHUNK_MAX).take_while(|count| {
-            bytes += count.bytes();
+        let fits = left.iter().take(CHUNK_MAX).take_while(|entry| {
+            bytes += entry.count.bytes();
             bytes <= CHUNK_BYTES_MAX
         });
         let fits = fits.count().max(1);
-        let chunk: Vec<Count> = left.drain(..fits).collect();
-        match write(connection, chunk.clone()).await {
-            Ok(()) => {}
-            Err(Unwritten::Refused) => write_one_by_one(connection, chunk, &mut left).await,
+        let chunk: Vec<Entry> = left.drain(..fits).collect();
+        match write(connection, &chunk).await {
+            Ok(()) => chunk.into_iter().for_each(|entry| entry.tell(&Ok(()))),
+            Err(Unwritten::Refused(_)) => write_one_by_one(connection, chunk, &mut left).await,
             Err(Unwritten::NotNow(reason)) => {
                 tracing::warn!(reason, "counts of duplicates wait for the database");
                 left.extend(chunk);
@@ -239,19 +164,22 @@ async fn write_all(connection: &mut WriterConnection, counts: Vec<Count>) -> Vec
     left
 }
 
-/// One row that the database refuses must not take the others with it, nor be tried for ever.
+/// One row that the database refuses must not take the others with it, nor be tried for ever. A
+/// caller that waits for it learns that it is not recorded.
 async fn write_one_by_one(
     connection: &mut WriterConnection,
-    chunk: Vec<Count>,
-    left: &mut Vec<Count>,
+    chunk: Vec<Entry>,
+    left: &mut Vec<Entry>,
 ) {
-    for count in chunk {
-        match write(connection, vec![count.clone()]).await {
-            Ok(()) => {}
-            Err(Unwritten::Refused) => {
-                tracing::error!(run.id = %count.last.run, "a duplicate is not recorded: the database refuses its row");
+    for entry in chunk {
+        match write(connection, std::slice::from_ref(&entry)).await {
+            Ok(()) => entry.tell(&Ok(())),
+            Err(Unwritten::Refused(reason)) => {
+                let run = entry.count.last.run;
+                tracing::error!(run.id = %run, reason, "a duplicate is not recorded: the database refuses its row");
+                entry.tell(&Err(WriteError::Refused(reason)));
             }
-            Err(Unwritten::NotNow(_)) => left.push(count),
+            Err(Unwritten::NotNow(_)) => left.push(entry),
         }
     }
 }
@@ -259,21 +187,20 @@ async fn write_one_by_one(
 /// Why counts are not written.
 enum Unwritten {
     /// The database will never have them.
-    Refused,
+    Refused(String),
     /// The database does not answer, or asks to come again.
     NotNow(String),
 }
 
-async fn write(connection: &mut WriterConnection, chunk: Vec<Count>) -> Result<(), Unwritten> {
-    match tokio::time::timeout(WRITE_PATIENCE, try_write(connection, chunk)).await {
+async fn write(connection: &mut WriterConnection, chunk: &[Entry]) -> Result<(), Unwritten> {
+    let counts = chunk.iter().map(|entry| entry.count.clone()).collect();
+    match tokio::time::timeout(WRITE_PATIENCE, try_write(connection, counts)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(match classify(&error) {
             ErrorClass::Refused | ErrorClass::Fenced => {
-                tracing::warn!(
-                    reason = describe(&error),
-                    "counts of duplicates are refused"
-                );
-                Unwritten::Refused
+                let reason = describe(&error);
+                tracing::warn!(reason, "counts of duplicates are refused");
+                Unwritten::Refused(reason)
             }
             ErrorClass::Again | ErrorClass::Unknown | ErrorClass::Unfit => {
                 Unwritten::NotNow(describe(&error))
@@ -307,8 +234,10 @@ async fn try_write(connection: &mut WriterConnection, chunk: Vec<Count>) -> Resu
     let firsts: Vec<Timestamp> = chunk.iter().map(|count| count.first_at).collect();
     let lasts: Vec<Timestamp> = last().map(|stopped| stopped.at).collect();
     let payloads: Vec<Option<&str>> = last().map(|stopped| stopped.payload.as_deref()).collect();
-    let arrivals: Vec<Option<&str>> = last().map(|stopped| stopped.arrival.as_deref()).collect();
-    let values: [&(dyn ToSql + Sync); 11] = [
+    let arrivals = || last().map(|stopped| stopped.arrival.as_ref());
+    let texts: Vec<Option<&str>> = arrivals().map(|it| it.map(|it| it.text.as_str())).collect();
+    let flows: Vec<Option<&str>> = arrivals().map(|it| it.map(|it| it.flow.as_str())).collect();
+    let values: [&(dyn ToSql + Sync); 12] = [
         &subjects,
         &places,
         &prints,
@@ -319,7 +248,8 @@ async fn try_write(connection: &mut WriterConnection, chunk: Vec<Count>) -> Resu
         &firsts,
         &lasts,
         &payloads,
-        &arrivals,
+        &texts,
+        &flows,
     ];
     ready.client.execute(ready.statement(text), &values).await?;
     Ok(())
@@ -349,7 +279,7 @@ async fn cap(connection: &mut WriterConnection, chunk: Vec<Count>) -> Result<Vec
         let of_subject = known.entry((row.get(0), row.get(1))).or_default();
         of_subject.insert(row.get(2));
     }
-    let mut capped: Counts = HashMap::with_capacity(chunk.len());
+    let mut capped: HashMap<(Subject, Fingerprint), Count> = HashMap::with_capacity(chunk.len());
     for count in chunk {
         let count = match count.last.payload.is_some() {
             false => count,

@@ -9,12 +9,12 @@
 mod windows;
 
 use semel_model::effect::EffectState;
-use semel_model::storable::indexed;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::{EffectView, read_view};
 use crate::cell::{EveryCell, ReadError};
+use crate::column_text::ColumnText;
 use crate::listed::{Listed, NEWEST, Position, SEARCH_MAX, searched};
 use windows::{DENSITY, Way};
 
@@ -306,7 +306,7 @@ pub async fn list_of_external_id(
     };
     let (at, id) = before.unwrap_or(NEWEST);
     let most = i64::from(limit);
-    let external_id = indexed(external_id);
+    let external_id = ColumnText::indexed(external_id);
     let values: [&(dyn ToSql + Sync); 6] = [&namespace_id, &external_id, &states, &at, &id, &most];
     let client = cell.reader().await?;
     let rows = client.query(OF_EXTERNAL_ID, &values).await?;

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::events::to_text;
 use super::{LeaseChange, Transition, WaitChange};
+use crate::column_text::ColumnText;
 use crate::gate_exits::GateExit;
 use crate::runs::Stage;
 use crate::{
@@ -127,6 +128,8 @@ pub(super) struct Records<'a> {
     pub(super) states: Vec<&'static str>,
     pub(super) results: Vec<Option<&'a str>>,
     pub(super) faults: Vec<Option<&'a str>>,
+    pub(super) fault_codes: Vec<Option<ColumnText<'a>>>,
+    pub(super) inherited: Vec<bool>,
     pub(super) ended: Vec<bool>,
 }
 
@@ -202,6 +205,9 @@ impl<'a> Columns<'a> {
             self.records.states.push(record.state.as_str());
             self.records.results.push(record.result.as_deref());
             self.records.faults.push(record.fault.as_deref());
+            let code = record.fault_code.as_deref();
+            self.records.fault_codes.push(code.map(ColumnText::name));
+            self.records.inherited.push(record.has_inherited);
             self.records.ended.push(record.state.is_ended());
         }
         if item.ends_child()

@@ -304,10 +304,13 @@ fn main_values<'a>(columns: &'a Columns<'a>, one_row: bool) -> Values<'a> {
         states,
         results,
         faults,
+        fault_codes,
+        inherited,
         ended,
     } = &columns.records;
     if !runs.is_empty() {
-        parts.extend([runs as &dyn Column, states, results, faults, ended]);
+        parts.extend([runs as &dyn Column, states, results, faults]);
+        parts.extend([fault_codes as &dyn Column, inherited, ended]);
     }
     let mut values = sent(&parts, one_row);
     values.push(count);

@@ -198,8 +198,26 @@ pub struct RecordChange {
     pub result: Option<String>,
     /// Its fault, as JSON text.
     pub fault: Option<String>,
+    /// The code of the fault.
+    pub fault_code: Option<String>,
+    /// Whether it read what earlier runs of its key did, where it ends.
+    pub has_inherited: bool,
     /// Whether the run was stopped until an operator acts before this.
     pub was_stopped: bool,
+}
+
+impl RecordChange {
+    /// A state, and nothing else to say.
+    pub fn to(state: RunState) -> Self {
+        Self {
+            state,
+            result: None,
+            fault: None,
+            fault_code: None,
+            has_inherited: false,
+            was_stopped: false,
+        }
+    }
 }
 
 /// The result of a transition.

@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::report::{NamedReport, NamedResult, ReportedHold, Reporter};
 use super::{NamedHolder, reports};
 use crate::cell::{Cell, ReadError, SlotCell};
+use crate::column_text::ColumnText;
 
 /// A write that is submitted twice leaves one row.
 pub(crate) const NOTE: &str = "
@@ -142,7 +143,7 @@ pub(crate) struct Rows<'a> {
     tokens: Vec<Option<i64>>,
     outcomes: Vec<&'static str>,
     results: Vec<Option<String>>,
-    external_ids: Vec<Option<&'a str>>,
+    external_ids: Vec<Option<ColumnText<'a>>>,
     statuses: Vec<Option<i16>>,
     faults: Vec<Option<String>>,
 }
@@ -153,7 +154,7 @@ impl<'a> Rows<'a> {
         match &notice.outcome {
             NameOutcome::Done { happened, status } => {
                 result = happened.result.as_ref().map(Value::to_string);
-                external_id = happened.external_id.as_deref();
+                external_id = happened.stored_external_id();
                 of_status = status.and_then(|status| i16::try_from(status).ok());
             }
             NameOutcome::Failed(fault) | NameOutcome::InDoubt(fault) => {
@@ -161,7 +162,7 @@ impl<'a> Rows<'a> {
             }
             NameOutcome::Amended(corrected) => {
                 result = corrected.result.as_ref().map(Value::to_string);
-                external_id = corrected.external_id.as_deref();
+                external_id = corrected.stored_external_id();
             }
             NameOutcome::Freed | NameOutcome::Undone => {}
         }

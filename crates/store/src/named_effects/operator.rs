@@ -92,13 +92,14 @@ pub async fn settle(
     let (fault, actor) = (settlement.fault(), act.actor());
     let (state_word, result) = (state.as_str(), happened.result.as_ref().map(Json));
     let fault = fault.as_ref().map(Json);
+    let external_id = happened.stored_external_id();
     let values: [&(dyn ToSql + Sync); 8] = [
         id.as_uuid(),
         &namespace_id,
         &token,
         &state_word,
         &result,
-        &happened.external_id,
+        &external_id,
         &fault,
         &actor,
     ];
@@ -113,8 +114,7 @@ pub async fn settle(
             Some(view)
                 if (view.token, view.state) == (token, state)
                     && view.settled_by.as_deref() == Some(actor)
-                    && (view.result.as_ref(), &view.external_id)
-                        == (happened.result.as_ref(), &happened.external_id) =>
+                    && happened.is_that_of(&view) =>
             {
                 let waking = settlement.waking();
                 NamedReport::Repeated(waiters::of_effect(&tx, id, waking).await?)

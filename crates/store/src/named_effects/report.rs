@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::waiters::{self, NamedEffectWaiter, Waking};
 use super::{HolderView, NamedEffectView, views};
 use crate::cell::{ReadError, SlotCell};
+use crate::column_text::ColumnText;
 
 /// A token that was never given out is no holder's.
 const NOTE_OF_RUN: &str = "
@@ -39,6 +40,20 @@ pub struct NamedResult {
     pub result: Option<Value>,
     /// What the destination calls the thing that it made.
     pub external_id: Option<String>,
+}
+
+impl NamedResult {
+    /// The external id as the tables have it: a destination may answer one that no column takes.
+    pub(super) fn stored_external_id(&self) -> Option<ColumnText<'_>> {
+        self.external_id.as_deref().map(ColumnText::name)
+    }
+
+    /// Whether an effect has this result by now.
+    pub(super) fn is_that_of(&self, view: &NamedEffectView) -> bool {
+        let stored = self.stored_external_id();
+        view.result == self.result
+            && view.external_id.as_deref() == stored.as_ref().map(ColumnText::as_str)
+    }
 }
 
 /// What reports: each on its own holds.

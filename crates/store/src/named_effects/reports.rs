@@ -141,7 +141,8 @@ pub async fn done_with(
 ) -> Result<NamedReport, ReadError> {
     let result = happened.result.as_ref().map(Json);
     let status = status.and_then(|status| i16::try_from(status).ok());
-    let values: [&(dyn ToSql + Sync); 3] = [&result, &happened.external_id, &status];
+    let external_id = happened.stored_external_id();
+    let values: [&(dyn ToSql + Sync); 3] = [&result, &external_id, &status];
     let report = Report {
         hold,
         same: &|view| is_done_with(view, happened),
@@ -248,13 +249,13 @@ pub(super) async fn amend(
         late: String::new(),
         waking: Waking::All,
     };
-    let values: [&(dyn ToSql + Sync); 2] = [&result, &corrected.external_id];
+    let external_id = corrected.stored_external_id();
+    let values: [&(dyn ToSql + Sync); 2] = [&result, &external_id];
     report.write(cell, AMEND, &values).await
 }
 
 fn is_done_with(view: &NamedEffectView, happened: &NamedResult) -> bool {
-    view.state == NamedEffectState::Done
-        && (&view.result, &view.external_id) == (&happened.result, &happened.external_id)
+    view.state == NamedEffectState::Done && happened.is_that_of(view)
 }
 
 fn late_done(token: i64, happened: &NamedResult) -> String {

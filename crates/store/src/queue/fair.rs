@@ -156,7 +156,7 @@ pub(super) fn columns(rooms: &[NamespaceRoom]) -> (Vec<i32>, Vec<i32>, Vec<i64>)
 }
 
 /// The namespace that a take served last, in the order that begins behind `last`.
-pub(super) fn last_served(last: i32, served: impl Iterator<Item = i32>) -> i32 {
+pub(crate) fn last_served(last: i32, served: impl Iterator<Item = i32>) -> i32 {
     served
         .max_by_key(|namespace| (*namespace <= last, *namespace))
         .unwrap_or(last)

@@ -17,6 +17,7 @@ use super::{Taken, Taker};
 use crate::alerts::raise;
 use crate::attention;
 use crate::cell::{ReadError, SlotCell};
+use crate::column_text::ColumnText;
 use crate::journal::to_text;
 
 /// Only the oldest of each namespace that are due are searched: runs behind them move forward with time. The count
@@ -70,7 +71,7 @@ pub(super) const QUARANTINE: &str = concat!(
      RETURNING run_id, partition_date, seq, epoch),
     recorded AS (
         UPDATE runs r
-           SET state = 'quarantined', fault = $4::text::json
+           SET state = 'quarantined', fault = $4::text::json, fault_code = $6
           FROM stopped p
          WHERE r.id = p.run_id),
     written AS (
@@ -153,8 +154,15 @@ pub async fn quarantine(
     };
     let record = serde_json::to_string(fault).unwrap_or_else(|_| "null".to_owned());
     let events = to_text([&stopped]);
-    let values: [&(dyn ToSql + Sync); 5] =
-        [run.as_uuid(), &epoch, session.as_uuid(), &record, &events];
+    let code = ColumnText::name(&fault.code);
+    let values: [&(dyn ToSql + Sync); 6] = [
+        run.as_uuid(),
+        &epoch,
+        session.as_uuid(),
+        &record,
+        &events,
+        &code,
+    ];
     let row = cell.reader().await?.query_one(QUARANTINE, &values).await?;
     Ok(row.get::<_, i64>(0) == 1)
 }

@@ -28,9 +28,6 @@ pub(super) const HEAD_START: &str = "
        SET due_at = due_at - make_interval(secs => $2)
      WHERE run_id = $1 AND holder IS NULL AND seq = 1 AND stage = 'ready'";
 
-pub(super) const WAKE: &str = "/* commits alone: wake */
-    UPDATE queue SET due_at = moment(), stage = 'ready' WHERE run_id = $1 AND holder IS NULL";
-
 /// Has runs look at their gate, each at its time, unless a worker holds them.
 pub async fn wake_at_gate(cell: EveryCell<'_>, summons: &[WakeUp]) -> Result<(), ReadError> {
     let runs: Vec<Uuid> = summons.iter().map(|it| *it.run.as_uuid()).collect();
@@ -46,11 +43,5 @@ pub async fn give_head_start(cell: SlotCell<'_>, run: RunId, secs: f64) -> Resul
     let client = cell.reader().await?;
     let statement = client.prepare_cached(HEAD_START).await?;
     client.execute(&statement, &[run.as_uuid(), &secs]).await?;
-    Ok(())
-}
-
-/// Makes a run due now, unless a worker holds it.
-pub async fn wake(cell: SlotCell<'_>, run: RunId) -> Result<(), ReadError> {
-    cell.reader().await?.execute(WAKE, &[run.as_uuid()]).await?;
     Ok(())
 }

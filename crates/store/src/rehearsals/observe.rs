@@ -15,7 +15,7 @@ use crate::journal::{JournalRow, read_line};
 const PULSE: &str = "
     SELECT p.now,
            (SELECT count(*) FROM queue WHERE holder IS NULL AND due_at <= p.now)
-               + (SELECT count(*) FROM outbox)
+               + (SELECT count(*) FROM outbox WHERE holder IS NOT NULL OR due_at <= p.now)
                + (SELECT count(*) FROM broadcasts WHERE due_at <= p.now)
                + (SELECT count(*) FROM named_effect_notices WHERE next_at <= p.now)
                + (SELECT count(*) FROM gate_exits WHERE at < p.now - interval '2 seconds')
@@ -24,6 +24,7 @@ const PULSE: &str = "
            (SELECT count(*) FROM queue WHERE holder <> $1),
            least((SELECT min(due_at) FROM queue
                    WHERE holder IS NULL AND due_at > p.now AND due_at < 'infinity'),
+                 (SELECT min(due_at) FROM outbox WHERE holder IS NULL AND due_at > p.now),
                  (SELECT min(due_at) FROM broadcasts WHERE due_at > p.now),
                  (SELECT min(next_at) FROM named_effect_notices WHERE next_at > p.now),
                  (SELECT min(at) + interval '2100 milliseconds' FROM gate_exits),

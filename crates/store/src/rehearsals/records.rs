@@ -5,6 +5,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::cell::{HomeCell, ReadError};
+use crate::column_text::ColumnText;
 
 const ASK: &str = "
     INSERT INTO rehearsals (id, namespace_id, flow, digest, facts, whole, asked_by)
@@ -236,7 +237,7 @@ pub async fn finish(cell: HomeCell<'_>, id: Uuid, end: &RehearsalEnd) -> Result<
             let state = if *passed { "passed" } else { "violated" };
             (state, Some(report), None)
         }
-        RehearsalEnd::Stopped { problem } => ("stopped", None, Some(problem)),
+        RehearsalEnd::Stopped { problem } => ("stopped", None, Some(ColumnText::words(problem))),
     };
     let client = cell.reader().await?;
     client

@@ -6,6 +6,7 @@ use tokio_postgres::types::ToSql;
 
 use super::RUNS_MAX;
 use crate::cell::{EveryCell, ReadError};
+use crate::column_text::ColumnText;
 
 /// The last runs of their keys, the oldest first.
 macro_rules! candidates {
@@ -30,7 +31,7 @@ macro_rules! candidates {
 }
 
 const CANDIDATES: &str = candidates!("");
-const CANDIDATES_WITH_CODE: &str = candidates!(" AND r.fault ->> 'code' = $7");
+const CANDIDATES_WITH_CODE: &str = candidates!(" AND r.fault_code = $7");
 
 pub(crate) const STATEMENTS: &[&str] = &[CANDIDATES, CANDIDATES_WITH_CODE];
 
@@ -65,7 +66,8 @@ pub async fn list_candidates(
         &range.until,
         &limit,
     ];
-    let text = match &range.code {
+    let code = range.code.map(ColumnText::name);
+    let text = match &code {
         Some(code) => {
             values.push(code);
             CANDIDATES_WITH_CODE

@@ -93,11 +93,23 @@ pub async fn list_going(
 ) -> Result<GoingKeys, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
-    let verdicts = judge(&tx, claims, history, keeps_claims).await?;
+    let going = list_within(&tx, claims, history, keeps_claims).await;
+    // Not by being dropped: whoever looks at the keys next would find them locked, and pass them over.
+    tx.rollback().await?;
+    going
+}
+
+async fn list_within(
+    tx: &deadpool_postgres::Transaction<'_>,
+    claims: &[ClaimId],
+    history: Span,
+    keeps_claims: bool,
+) -> Result<GoingKeys, ReadError> {
+    let verdicts = judge(tx, claims, history, keeps_claims).await?;
     let (mut going, mut count, mut too_large) = (Vec::new(), 0, Vec::new());
     for verdict in verdicts.into_iter().filter(|it| !it.gone.is_empty()) {
         let claim = ClaimId::from_uuid(verdict.claim);
-        let Some(one) = look(&tx, verdict).await? else {
+        let Some(one) = look(tx, verdict).await? else {
             too_large.push(claim);
             continue;
         };
@@ -107,9 +119,7 @@ pub async fn list_going(
         }
         going.push(one);
     }
-    let keys = stamped(&tx, going).await?;
-    // Not by being dropped: whoever looks at the keys next would find them locked, and pass them over.
-    tx.rollback().await?;
+    let keys = stamped(tx, going).await?;
     Ok(GoingKeys { keys, too_large })
 }
 
@@ -139,7 +149,10 @@ pub async fn delete_archived(
             Ok(None)
         }
         Err(ReadError::Database(error)) if is_conflict(&error) => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => {
+            tx.rollback().await?;
+            Err(error)
+        }
     }
 }
 

@@ -1,15 +1,20 @@
 //! Erasing what senders, destinations, workers and people said in the runs of a key. That the runs took
 //! place, what they did, and under which keys stays.
 //!
-//! The runs are marked first, under the lock of their claim: from then on none of them is resumed or
-//! replayed. Their rows are erased after that, a batch at a time; a repeat completes what a crash cut
-//! short.
+//! The runs are closed first, under the lock of their claim: from then on none of them is resumed
+//! or replayed. Their rows are erased after that, a batch at a time. The last commit says that they
+//! are erased; a repeat completes what a crash or an error cut short.
+//!
+//! ```text
+//! close, "begun" ══▶ erase ══▶ erase ══▶ … ══▶ erased, "done"
+//! ```
 
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::event::Event;
 use semel_model::{ClaimId, NamedEffectId, ResourceRef, RunId};
-use tokio_postgres::types::ToSql;
+use serde_json::{Value, json};
+use tokio_postgres::types::{Json, ToSql};
 use uuid::Uuid;
 
 use super::runs::{CLOSE, TREE};
@@ -50,7 +55,7 @@ const RUNS: &str = concat!(
 );
 
 /// What people and programs named stays: keys, names of steps and queues, what the destination calls what
-/// was made.
+/// was made. The outermost runs are erased once everything of their key is.
 const ERASE: &str = "/* commits alone: erase runs */
     WITH gone AS MATERIALIZED (
         SELECT *
@@ -93,8 +98,7 @@ const ERASE: &str = "/* commits alone: erase runs */
     repeated AS (
         UPDATE duplicates d
            SET payload = CASE WHEN d.payload IS NOT NULL THEN '\"erased\"'::json END,
-               arrival = CASE WHEN d.arrival IS NOT NULL
-                              THEN json_build_object('flow', d.arrival ->> 'flow') END,
+               arrival = CASE WHEN d.arrival IS NOT NULL THEN '\"erased\"'::json END,
                decision = CASE WHEN d.verdict = 'held' THEN coalesce(d.decision, 'dismissed') END,
                decided_at = CASE WHEN d.verdict = 'held' THEN coalesce(d.decided_at, moment()) END,
                decided_by = CASE WHEN d.verdict = 'held' THEN coalesce(d.decided_by, 'erased') END
@@ -108,22 +112,29 @@ const ERASE: &str = "/* commits alone: erase runs */
         UPDATE runs r
            SET result = CASE WHEN r.result IS NOT NULL THEN '\"erased\"'::json END,
                fault = CASE WHEN r.fault IS NOT NULL
-                            THEN json_build_object('code', r.fault ->> 'code', 'message', 'erased',
+                            THEN json_build_object('code', r.fault_code, 'message', 'erased',
                                                    'retryable', false) END,
-               erased_at = coalesce(r.erased_at, moment())
+               erased_at = CASE WHEN r.parent_id IS NOT NULL
+                                THEN coalesce(r.erased_at, moment()) ELSE r.erased_at END
           FROM gone g
          WHERE r.id = g.run_id
      RETURNING 1)
     SELECT count(*) FROM recorded";
 
+/// The outermost runs of a key of which nothing is left.
+const ERASED: &str = "
+    UPDATE runs SET erased_at = coalesce(erased_at, moment()) WHERE id = ANY ($1)";
+
 /// What a run of another slot left of a named effect that it performed.
+const NAMED: &str = "
+    SELECT n.fault FROM named_effects n
+     WHERE n.id = $1 AND n.holder_run = $2 AND n.state IN ('done', 'failed')
+       FOR UPDATE";
+
 const ERASE_NAMED: &str = "
     UPDATE named_effects n
        SET result = CASE WHEN n.result IS NOT NULL THEN '\"erased\"'::json END,
-           fault = CASE WHEN n.fault IS NOT NULL
-                        THEN json_build_object('code', n.fault ->> 'code', 'message', 'erased',
-                                               'retryable', false) END,
-           note = NULL
+           fault = $3, note = NULL
      WHERE n.id = $1 AND n.holder_run = $2 AND n.state IN ('done', 'failed')";
 
 /// The resources that these runs kept, and no other run.
@@ -149,6 +160,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     LOCK,
     RUNS,
     ERASE,
+    ERASED,
+    NAMED,
     ERASE_NAMED,
     STORED,
     ERASE_ELSEWHERE,
@@ -161,7 +174,7 @@ pub const ERASED_FAMILY_MAX: usize = 4_000_000;
 /// What marking the runs of a key found.
 #[derive(Debug)]
 pub enum Marked {
-    /// They are marked, and none of them is resumed or replayed any more.
+    /// They are closed, and none of them is resumed or replayed any more.
     Runs(Family),
     /// There is no such run.
     Unknown,
@@ -176,11 +189,13 @@ pub enum Marked {
 pub struct Family {
     /// Each run, and the partition of its journal.
     pub runs: Vec<(RunId, Date)>,
+    /// Those that are no child runs.
+    pub roots: Vec<RunId>,
     /// Their claim.
     pub claim: ClaimId,
     /// Their key.
     pub key: Vec<u8>,
-    /// When they were marked: all of them had ended.
+    /// When they were closed: all of them had ended.
     pub marked_at: Timestamp,
     /// How many of their events are not dispatched yet, or still reach waits, and how many deliveries of them are due.
     pub events_under_way: u64,
@@ -197,8 +212,8 @@ pub struct ErasedRun {
     pub events: Vec<Event>,
 }
 
-/// Marks the runs of a run's key as erased, and records who asked for it. Without an act they are only
-/// looked at.
+/// Closes the runs of a run's key, and records who asked for it: from now on none of them is resumed
+/// or replayed. Without an act they are only looked at.
 pub async fn mark(
     cell: SlotCell<'_>,
     namespace_id: i32,
@@ -238,6 +253,7 @@ pub async fn mark(
     tx.commit().await?;
     Ok(Marked::Runs(Family {
         runs,
+        roots: roots.into_iter().map(RunId::from_uuid).collect(),
         claim: ClaimId::from_uuid(claim),
         key,
         marked_at,
@@ -273,16 +289,41 @@ pub async fn erase(cell: SlotCell<'_>, runs: &[ErasedRun]) -> Result<(), ReadErr
     Ok(())
 }
 
+/// Says that runs are erased, and records who asked for it: the last commit of an erasure, once
+/// nothing is left that it reaches. Runs that were archived meanwhile say it in their file.
+pub async fn complete(
+    cell: SlotCell<'_>,
+    roots: &[RunId],
+    act: &AuditEntry,
+) -> Result<(), ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    tx.execute(ERASED, &[&ids_of(roots)]).await?;
+    audit::append(&tx, act).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
 /// Erases what a run said of a named effect that it performed.
 pub async fn erase_named(
     cell: SlotCell<'_>,
     name: NamedEffectId,
     run: RunId,
 ) -> Result<(), ReadError> {
-    let client = cell.reader().await?;
-    client
-        .execute(ERASE_NAMED, &[name.as_uuid(), run.as_uuid()])
-        .await?;
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let of: [&(dyn ToSql + Sync); 2] = [name.as_uuid(), run.as_uuid()];
+    let Some(row) = tx.query_opt(NAMED, &of).await? else {
+        return Ok(());
+    };
+    let fault: Option<Json<Value>> = row.get(0);
+    let fault = fault.map(|Json(fault)| {
+        let code = &fault["code"];
+        Json(json!({ "code": code, "message": "erased", "retryable": false }))
+    });
+    let values: [&(dyn ToSql + Sync); 3] = [name.as_uuid(), run.as_uuid(), &fault];
+    tx.execute(ERASE_NAMED, &values).await?;
+    tx.commit().await?;
     Ok(())
 }
 

@@ -39,10 +39,7 @@ const LOCK: &str = "
 const JUDGE: &str = concat!(
     "
     SELECT r.claim_id, r.id, coalesce(r.ended_at < (SELECT moment()) - make_interval(secs => $4), false),
-           r.id <> r.claim_id AND
-           EXISTS (SELECT FROM journal j, json_array_elements(j.events) e
-                    WHERE j.partition_date = r.partition_date AND j.run_id = r.id
-                      AND e ->> 'event' = 'inherited'),
+           r.id <> r.claim_id AND r.has_inherited,
            EXISTS (SELECT FROM child_runs c WHERE c.parent_id = r.id),
            ",
     is_open!(),

@@ -77,14 +77,15 @@ const DELETE: &str = "/* commits alone: delete runs */
     ended AS (DELETE FROM runs r USING gone g WHERE r.id = g.run_id RETURNING 1)
     SELECT count(*) FROM ended";
 
-/// Runs that are erased, or lost a part of their child runs, are not resumed or replayed any more.
+/// Runs whose erasure begins, or that lost a part of their child runs, are not resumed or replayed any
+/// more.
 pub(super) const CLOSE: &str = "
-    UPDATE runs SET erased_at = coalesce(erased_at, moment()) WHERE id = ANY ($1)";
+    UPDATE runs SET closed_at = coalesce(closed_at, moment()) WHERE id = ANY ($1)";
 
 pub(super) const FREE_CLAIMS: &str =
     "DELETE FROM claims WHERE id = ANY ($1) AND expires_at IS NULL";
 
-pub(crate) const STATEMENTS: &[&str] = &[RELEASES, PAGE, TREE, DELETE, FREE_CLAIMS];
+pub(crate) const STATEMENTS: &[&str] = &[RELEASES, PAGE, TREE, DELETE, CLOSE, FREE_CLAIMS];
 
 /// How many runs a page has. The keys of a page are judged in one transaction.
 const PAGE_MAX: usize = 200;
@@ -165,10 +166,26 @@ pub async fn delete_old(
 ) -> Result<DeletedRuns, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
+    let deleted = delete_within(&tx, claims, history, keeps_claims).await;
+    match &deleted {
+        Ok(_) => tx.commit().await?,
+        // Not by being dropped: whoever judges the keys one by one would find them locked, and pass
+        // them over.
+        Err(_) => tx.rollback().await?,
+    }
+    deleted
+}
+
+async fn delete_within(
+    tx: &deadpool_postgres::Transaction<'_>,
+    claims: &[ClaimId],
+    history: Span,
+    keeps_claims: bool,
+) -> Result<DeletedRuns, ReadError> {
     let mut batch = DeletedBatch::default();
-    for key in judge(&tx, claims, history, keeps_claims).await? {
+    for key in judge(tx, claims, history, keeps_claims).await? {
         let claim = key.frees.then_some(key.claim);
-        if !batch.add_key(&tx, key.gone).await? {
+        if !batch.add_key(tx, key.gone).await? {
             break;
         }
         batch.free.extend(claim);
@@ -176,10 +193,9 @@ pub async fn delete_old(
     if batch.tree.is_empty() {
         return Ok(DeletedRuns::default());
     }
-    let count = delete(&tx, &batch.tree).await?;
+    let count = delete(tx, &batch.tree).await?;
     tx.execute(CLOSE, &[&batch.halved]).await?;
     tx.execute(FREE_CLAIMS, &[&batch.free]).await?;
-    tx.commit().await?;
     Ok(DeletedRuns {
         count,
         more: batch.is_full,

@@ -2,13 +2,13 @@
 //! run, the audit record and what the named effect is told are one commit.
 
 use semel_model::event::Event;
-use semel_model::storable::indexed;
 use semel_model::{EffectId, RunId, Span};
 
 use super::reopen::REOPEN;
 use crate::attention;
 use crate::audit::{self, AuditEntry};
 use crate::cell::{ReadError, SlotCell};
+use crate::column_text::ColumnText;
 use crate::journal::to_text;
 use crate::named_effects::{NOTE, NameNotice, NoticeOrigin, NoticeRows};
 
@@ -24,7 +24,7 @@ pub(super) const UNPARK: &str = concat!(
            AND r.id = q.run_id AND r.state IN ('needs_review', 'quarantined')
      RETURNING q.run_id, q.epoch, q.seq, q.partition_date),
     active AS (
-        UPDATE runs r SET state = 'active', result = NULL, fault = NULL
+        UPDATE runs r SET state = 'active', result = NULL, fault = NULL, fault_code = NULL
           FROM freed f
          WHERE r.id = f.run_id),
     written AS (
@@ -80,7 +80,7 @@ pub async fn amend(
         namespace_id,
         notice,
     } = amended;
-    let external_id = external_id.map(indexed);
+    let external_id = external_id.map(ColumnText::indexed);
     let secs = keep.as_secs_f64();
     let events = to_text(events);
     let mut client = cell.reader().await?;

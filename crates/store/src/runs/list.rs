@@ -23,7 +23,8 @@ macro_rules! listed {
          LIMIT $4)
     SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
            q.holder IS NOT NULL, r.accepted_at, r.ended_at, r.result, r.fault,
-           nullif(q.due_at, 'infinity'), r.partition_date, coalesce(q.cancel, false), r.parent_id, r.erased_at
+           nullif(q.due_at, 'infinity'), r.partition_date, coalesce(q.cancel, false), r.parent_id, r.erased_at,
+           r.closed_at
       FROM page p
       JOIN runs r ON r.id = p.id
       JOIN releases l ON l.id = r.release_id
@@ -41,7 +42,7 @@ macro_rules! passing {
              SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text AS state, q.stage::text,
                     q.holder IS NOT NULL AS held, r.accepted_at, r.ended_at, r.result, r.fault,
                     nullif(q.due_at, 'infinity') AS due_at, r.partition_date,
-                    coalesce(q.cancel, false) AS cancel, r.parent_id, r.erased_at
+                    coalesce(q.cancel, false) AS cancel, r.parent_id, r.erased_at, r.closed_at
                FROM (SELECT id, at FROM scanned
                       WHERE state = $5::text::run_state
                       ORDER BY at DESC, id DESC

@@ -25,7 +25,7 @@ macro_rules! reopen {
         SELECT c.id, r.id AS run_id, r.partition_date
           FROM runs r
           JOIN claims c ON c.id = r.claim_id AND c.run_id = r.id
-         WHERE r.id = $1 AND r.erased_at IS NULL AND r.state IN (",
+         WHERE r.id = $1 AND r.closed_at IS NULL AND r.state IN (",
             $states,
             ")
            FOR UPDATE OF c FOR SHARE OF r),
@@ -35,7 +35,7 @@ macro_rules! reopen {
          GROUP BY h.run_id, h.partition_date),
     active AS (
         UPDATE runs r
-           SET state = 'active', ended_at = NULL, result = NULL, fault = NULL
+           SET state = 'active', ended_at = NULL, result = NULL, fault = NULL, fault_code = NULL
           FROM last l
          WHERE r.id = l.run_id AND r.state IN (",
             $states,

@@ -76,6 +76,15 @@ pub(super) fn read_schedule(row: &Row) -> Schedule {
         paused_at: row.get(8),
         paused_by: row.get(9),
         now: row.get(10),
+        leased_until: None,
+    }
+}
+
+/// Reads a schedule that was taken.
+pub(super) fn read_taken(row: &Row) -> Schedule {
+    Schedule {
+        leased_until: row.get(11),
+        ..read_schedule(row)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use semel_model::ScheduleId;
 
-use super::{Schedule, read_schedule};
+use super::Schedule;
+use super::rows::read_schedule;
 use crate::cell::{EveryCell, ReadError, SlotCell};
 
 macro_rules! select {

@@ -8,6 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use super::DueDelivery;
 use crate::cell::{ReadError, SlotCell};
+use crate::column_text::ColumnText;
 use crate::outbox;
 
 /// Of what was erased nothing stays once it is over.
@@ -69,6 +70,8 @@ pub async fn settle(
         DeliveryResult::Again { at, note } => ("due", Some(note), Some(*at)),
         DeliveryResult::Failed(note) => ("failed", Some(note), None),
     };
+    // It may quote what the receiver answered.
+    let note = note.map(|note| ColumnText::words(note));
     let client = cell.reader().await?;
     client
         .execute(
@@ -87,10 +90,10 @@ pub async fn settle(
 }
 
 /// Erases the events that the runs of a key emitted until then: what is over now, and what is due once it is over. The
-/// runs are marked as erased.
+/// runs are closed.
 pub async fn erase(cell: SlotCell<'_>, run: RunId, until: Timestamp) -> Result<(), ReadError> {
     let (low, high) = run.key_range();
-    outbox::await_dispatch(cell, low, high).await?;
+    outbox::await_dispatch(cell, run).await?;
     let mut last = (low, String::new());
     loop {
         let values: [&(dyn ToSql + Sync); 5] = [&last.0, &last.1, &high, &until, &ERASE_MAX];

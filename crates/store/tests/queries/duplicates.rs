@@ -2,11 +2,13 @@
 //! disk.
 
 use anyhow::Result;
-use semel_model::{ClaimId, Fingerprint, RunId};
+use semel_model::{ClaimId, Fingerprint, RunId, TriggerKind};
 use semel_store::duplicates::{
-    self, DuplicateVerdict, PAYLOADS_MAX, StoppedRepeat, Subject, Tally,
+    self, DuplicateVerdict, HeldArrival, PAYLOADS_MAX, StoppedRepeat, Subject, Tally,
 };
+use semel_store::writer::WriteError;
 use semel_testkit::until;
+use serde_json::{Value, json};
 
 use crate::world::{World, delivery};
 
@@ -56,6 +58,61 @@ async fn a_duplicate_is_on_disk_before_its_answer() -> Result<()> {
     let kept = duplicates::list(world.cell.every(), 1, None, 10, true).await?;
     assert_eq!(kept.len(), 1);
     assert_eq!(kept[0].count, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_held_delivery_with_a_zero_byte_is_recorded_and_listed_by_its_flow() -> Result<()> {
+    let world = World::start().await?;
+    let tally = Tally::start(&world.cell);
+    let claim = delivery("z\0z", "{}", None)?.claim;
+    let arrival = HeldArrival {
+        flow: "holds".to_owned(),
+        trigger: TriggerKind::Webhook,
+        key: "z\0z".to_owned(),
+        headers: json!({ "x-note": "a\0b" }),
+        query: Value::Null,
+        by: None,
+        fingerprint: None,
+    };
+    let held = StoppedRepeat {
+        payload: Some(r#"{"id":"z\u0000z"}"#.to_owned()),
+        arrival: Some(arrival.to_columns()),
+        ..repeat(claim, 1)?
+    };
+
+    tally.record(held).await?;
+
+    let listed =
+        async |flow| duplicates::list_held(world.cell.every(), 1, Some(flow), None, 10, true).await;
+    let (of_flow, of_another) = (listed("holds").await?, listed("other").await?);
+    assert_eq!((of_flow.len(), of_another.len()), (1, 0));
+    assert_eq!(of_flow[0].came_as.as_deref(), Some("z\0z"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_repeat_that_the_database_refuses_is_an_error_to_its_caller_and_to_no_other() -> Result<()>
+{
+    let world = World::start().await?;
+    let tally = Tally::start(&world.cell);
+    let (bad, good) = (delivery("bad", "{}", None)?, delivery("good", "{}", None)?);
+    let bad = StoppedRepeat {
+        payload: Some("no JSON".to_owned()),
+        ..repeat(bad.claim, 1)?
+    };
+    let good = repeat(good.claim, 2)?;
+
+    let (refused, recorded) = tokio::join!(tally.record(bad), tally.record(good));
+    tally.flush().await?;
+
+    assert!(
+        matches!(refused, Err(WriteError::Refused(_))),
+        "{refused:?}"
+    );
+    assert!(recorded.is_ok(), "{recorded:?}");
+    let kept = duplicates::list(world.cell.every(), 1, None, 10, true).await?;
+    assert_eq!(kept.len(), 1, "{kept:?}");
     Ok(())
 }
 

@@ -66,11 +66,25 @@ const COLD: &[(&str, &str, &str)] = &[
     ),
     ("gates", "g.idle_at <", "retention, every half minute"),
     (
+        "outbox",
+        "/* commits alone: outbox free lost */",
+        "every five seconds, and few events are leased",
+    ),
+    (
+        "outbox",
+        "AS damaged)",
+        "a figure for people, every few seconds",
+    ),
+    (
         "webhook_deliveries",
         "interval '30 days'",
         "retention, every half minute",
     ),
-    ("webhook_deliveries", "body ->> 'type'", "a list for people"),
+    (
+        "webhook_deliveries",
+        "SELECT event_id, event, connection",
+        "a list for people",
+    ),
     (
         "child_runs",
         "UPDATE child_runs p SET state = 'open', ended_at",
@@ -173,6 +187,18 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "queue",
+        "/* commits alone: wake stranded */",
+        "a scan of journal",
+        "partitions that are empty",
+    ),
+    (
+        "queue",
+        "/* commits alone: wake stranded */",
+        "a scan of paused_runs",
+        "only while the table is small",
+    ),
+    (
+        "queue",
         "q.run_id <> ALL",
         "queue_by_holder",
         "what the session holds is what it is for; a process carries a thousand at the most",
@@ -182,12 +208,6 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
         "q.run_id <> ALL",
         "a scan of queue",
         "only until the table is analysed for the first time",
-    ),
-    (
-        "outbox",
-        "FOR UPDATE SKIP LOCKED",
-        "outbox_by_age",
-        "in order, and no more than its limit",
     ),
 ];
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use semel_model::{ClaimVerdict, RunId};
+use semel_model::{ClaimVerdict, RunId, Span};
 use semel_store::{claims, clock, retention};
 
 use crate::world::{World, delivery};
@@ -95,6 +95,24 @@ async fn a_run_that_is_being_resumed_keeps_its_key() -> Result<()> {
 
     assert_eq!((meanwhile, afterwards), (0, 0));
     assert!(claims::find(world.cell.of(claim), claim).await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_whose_later_run_has_a_zero_byte_goes_in_its_time() -> Result<()> {
+    let world = World::start().await?;
+    let back = delivery("back", "{}", None)?;
+    world.bring_back(&back, 1).await?;
+    let accepted = r#"
+        INSERT INTO journal (partition_date, run_id, seq, epoch, at, events)
+        SELECT partition_date, id, 1, 1, moment(), '[{"event":"accepted","input":"a\u0000b"}]' FROM runs"#;
+    world.connect().await?.execute(accepted, &[]).await?;
+    clock::move_ahead(&world.cell, Duration::from_secs(2 * 86_400)).await?;
+
+    let day = Span::from_secs(86_400);
+    let deleted = retention::delete_old(world.cell.every(), &[back.claim], day, false).await?;
+
+    assert_eq!((deleted.count, deleted.more), (2, false));
     Ok(())
 }
 

@@ -2,10 +2,11 @@
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
-use semel_model::{ScheduleId, Span};
+use semel_model::{ScheduleId, SessionId, Span};
 use semel_store::schedules::{
-    self, DecisionBasis, NewSchedule, ScheduleDecision, Tick, TickVerdict,
+    self, DecisionBasis, NewSchedule, Schedule, ScheduleDecision, Tick, TickVerdict,
 };
+use semel_store::sessions;
 
 use crate::world::World;
 
@@ -13,6 +14,9 @@ const GROUNDS: DecisionBasis = DecisionBasis {
     version: 1,
     zones: "2026e",
 };
+
+/// How long a server has what it took.
+const LEASE: Span = Span::from_const_secs(600);
 
 /// Ten thousand schedules that are due tomorrow.
 const FILL: &str = "
@@ -36,14 +40,18 @@ async fn open(world: &World) -> Result<(ScheduleId, Timestamp)> {
     Ok((id, live_at.context("an instant")?))
 }
 
-fn decision(id: ScheduleId, before: Timestamp, to: &str) -> Result<ScheduleDecision> {
+/// What is decided of a schedule that was taken.
+fn decision(taken: &Schedule, to: &str) -> Result<ScheduleDecision> {
     let decided_to = to.parse()?;
     let reason = "missed".to_owned();
     Ok(ScheduleDecision {
-        id,
-        before,
+        id: taken.id,
+        before: taken.decided_to,
+        due_before: taken.due_at,
+        paused_before: taken.paused_at,
+        leased_until: taken.leased_until,
         decided_to,
-        due_at: None,
+        due_at: Some(taken.now),
         release_id: Some(1),
         now: decided_to,
         stays_paused: false,
@@ -54,6 +62,24 @@ fn decision(id: ScheduleId, before: Timestamp, to: &str) -> Result<ScheduleDecis
             verdict: TickVerdict::Skipped { reason },
         }],
     })
+}
+
+/// A server of its own.
+async fn server(world: &World) -> Result<SessionId> {
+    let session = SessionId::generate();
+    sessions::open(&world.cell, session, "test", LEASE).await?;
+    Ok(session)
+}
+
+async fn take(world: &World, session: SessionId) -> Result<Vec<Schedule>> {
+    Ok(schedules::take(&world.cell, session, LEASE, 10).await?)
+}
+
+/// Whether a decision was written.
+async fn decide(world: &World, session: SessionId, made: ScheduleDecision) -> Result<bool> {
+    let every = world.cell.every();
+    let written = schedules::decide(every, session, &[made], GROUNDS, None).await?;
+    Ok(!written.is_empty())
 }
 
 #[tokio::test]
@@ -81,21 +107,19 @@ async fn ten_thousand_schedules_cost_one_look_at_an_index_while_nothing_is_due()
 #[tokio::test]
 async fn an_instant_decided_by_another_server_is_not_decided_again() -> Result<()> {
     let world = World::start().await?;
-    let (id, before) = open(&world).await?;
-    let mut taking = schedules::start_taking(&world.cell).await?;
+    let (id, _) = open(&world).await?;
+    let (one, other) = (server(&world).await?, server(&world).await?);
 
-    let batch = taking.take(10).await?;
-    let mut other = schedules::start_taking(&world.cell).await?;
-    let passed_over = other.take(10).await?.schedules.len();
-    let taken = batch.schedules.len();
-    let first = [decision(id, before, "2026-02-01T00:00:00Z")?];
-    let written = batch.decide(&first, GROUNDS, None).await?;
-    let late = other.lock(id).await?.decide(&first, GROUNDS, None).await?;
-    let back = first[0].decided_to;
-    let back = [decision(id, back, "2026-01-15T00:00:00Z")?];
-    let back = other.lock(id).await?.decide(&back, GROUNDS, None).await?;
+    let taken = take(&world, one).await?;
+    let passed_over = take(&world, other).await?;
+    let first = decision(&taken[0], "2026-02-01T00:00:00Z")?;
+    let written = decide(&world, one, first.clone()).await?;
+    let late = decide(&world, one, first).await?;
+    let again = take(&world, other).await?;
+    let back = decision(&again[0], "2026-01-15T00:00:00Z")?;
+    let back = decide(&world, other, back).await?;
 
-    assert_eq!((taken, passed_over), (1, 0), "one server has it at a time");
+    assert_eq!((taken.len(), passed_over.len()), (1, 0), "one at a time");
     assert!(written && !late, "from where it stood, once");
     assert!(!back, "never back");
     let ticks = schedules::list_ticks(world.cell.of(id), id, None, 10).await?;
@@ -104,13 +128,82 @@ async fn an_instant_decided_by_another_server_is_not_decided_again() -> Result<(
 }
 
 #[tokio::test]
+async fn a_schedule_that_changed_while_it_was_decided_is_decided_anew_and_delays_no_other()
+-> Result<()> {
+    let world = World::start().await?;
+    let (id, _) = open(&world).await?;
+    let client = world.connect().await?;
+    let others = "
+        INSERT INTO schedules (id, namespace_id, flow, release_id, version, zones, decided_to, due_at)
+        SELECT md5(n::text)::uuid, 1, 'flow-' || n, 1, 1, '2026e', '2026-01-01T00:00:00Z', moment()
+          FROM generate_series(1, 2) AS n";
+    client.batch_execute(others).await?;
+    let session = server(&world).await?;
+
+    for change in [
+        "UPDATE schedules SET paused_at = moment() WHERE id = $1",
+        "UPDATE schedules SET paused_at = NULL, due_at = moment() WHERE id = $1",
+    ] {
+        let taken = take(&world, session).await?;
+        assert_eq!(taken.len(), 3);
+        client.execute(change, &[id.as_uuid()]).await?;
+        let made: Vec<ScheduleDecision> = taken
+            .iter()
+            .map(|one| decision(one, &one.now.to_string()))
+            .collect::<Result<_>>()?;
+        let every = world.cell.every();
+        let written = schedules::decide(every, session, &made, GROUNDS, None).await?;
+
+        assert_eq!(written.len(), 2);
+        assert!(!written.contains(&id), "{change}");
+        let ids: Vec<ScheduleId> = taken.iter().map(|one| one.id).collect();
+        schedules::give_back(every, session, &ids).await?;
+    }
+
+    let taken = take(&world, session).await?;
+    let changed = taken.iter().find(|one| one.id == id).context("it is due")?;
+    assert!(
+        decide(
+            &world,
+            session,
+            decision(changed, &changed.now.to_string())?
+        )
+        .await?
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_schedule_of_a_lost_server_is_taken_by_another_and_the_first_decides_nothing()
+-> Result<()> {
+    let world = World::start().await?;
+    open(&world).await?;
+    let (lost, other) = (server(&world).await?, server(&world).await?);
+    let taken = take(&world, lost).await?;
+
+    let before = take(&world, other).await?.len();
+    let client = world.connect().await?;
+    let lose = "UPDATE sessions SET lost_at = moment() WHERE id = $1";
+    client.execute(lose, &[lost.as_uuid()]).await?;
+    let after = take(&world, other).await?;
+    let late = decision(&taken[0], "2026-02-01T00:00:00Z")?;
+    let late = decide(&world, lost, late).await?;
+    let own = decision(&after[0], "2026-02-01T00:00:00Z")?;
+
+    assert_eq!((before, after.len()), (0, 1));
+    assert!(!late, "another has it");
+    assert!(decide(&world, other, own).await?);
+    Ok(())
+}
+
+#[tokio::test]
 async fn ticks_are_forgotten_after_their_time() -> Result<()> {
     let world = World::start().await?;
-    let (id, before) = open(&world).await?;
-    let mut taking = schedules::start_taking(&world.cell).await?;
-    let batch = taking.take(10).await?;
-    let old = [decision(id, before, "2026-02-01T00:00:00Z")?];
-    batch.decide(&old, GROUNDS, None).await?;
+    open(&world).await?;
+    let session = server(&world).await?;
+    let taken = take(&world, session).await?;
+    let old = decision(&taken[0], "2026-02-01T00:00:00Z")?;
+    assert!(decide(&world, session, old).await?);
 
     let too_soon =
         schedules::forget(world.cell.every(), Span::from_secs(10 * 365 * 86_400)).await?;

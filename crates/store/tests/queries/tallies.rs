@@ -185,9 +185,9 @@ async fn what_waits_is_counted_up_to_a_limit_and_by_namespace() -> Result<()> {
                   FROM unnest(ARRAY[30, 2, 1]) AS n";
     client.execute(text, &[]).await?;
 
-    let text = "INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, state, body,
+    let text = "INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, event, state, body,
                                                 emitted_at, due_at, settled_at)
-                SELECT md5(n::text)::uuid, 7, 'shop', 'shop', s.state::webhook_delivery_state, '{}', now(), now(),
+                SELECT md5(n::text)::uuid, 7, 'shop', 'shop', 'e', s.state::webhook_delivery_state, '{}', now(), now(),
                        CASE WHEN s.state <> 'due' THEN now() - make_interval(hours => n) END
                   FROM unnest(ARRAY[30, 3, 2, 1], ARRAY['failed', 'failed', 'delivered', 'due']) AS s (n, state)";
     client.execute(text, &[]).await?;

@@ -1,16 +1,16 @@
 //! Deliveries to webhooks: every subscription has its turn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use jiff::{SignedDuration, Timestamp};
-use semel_model::{EffectId, RunId, Span};
+use semel_model::{EffectId, RunId, SessionId, Span};
 use semel_store::claims::start_accepting;
-use semel_store::outbox::OutboxEvent;
+use semel_store::outbox::{self, OutboxEvent, OutboxTaker};
+use semel_store::sessions;
 use semel_store::webhook_deliveries::{
     self, DeliveryCapacity, DeliveryResult, DueDelivery, SubscriptionLoad,
 };
-use semel_testkit::until;
 use uuid::Uuid;
 
 use crate::world::{World, delivery};
@@ -25,8 +25,9 @@ const EACH: i64 = 4;
 const FILL: &str = "
     INSERT INTO subscriptions (namespace_id, name, event, connection)
     SELECT 1, 'line-' || to_char(n, 'FM00'), 'order.paid', 'c' FROM generate_series(0, 32) AS n;
-    INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body, emitted_at, due_at)
-    SELECT md5(n || '-' || m)::uuid, 1, 'line-' || to_char(n, 'FM00'), 'c', '{}', now(),
+    INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, event, body, emitted_at,
+                                    due_at)
+    SELECT md5(n || '-' || m)::uuid, 1, 'line-' || to_char(n, 'FM00'), 'c', 'order.paid', '{}', now(),
            moment() - interval '1 minute'
       FROM generate_series(0, 32) AS n, generate_series(1, 20) AS m";
 
@@ -93,23 +94,6 @@ async fn emit(world: &World, key: &str) -> Result<OutboxEvent> {
     })
 }
 
-/// Waits until an erasure has looked twice whether events are being dispatched.
-async fn until_looked_again(world: &World) -> Result<()> {
-    let client = world.connect().await?;
-    let look = "SELECT query_start FROM pg_stat_activity
-                 WHERE datname = current_database() AND application_name = 'semel'
-                   AND query LIKE '%FROM outbox%SKIP LOCKED)%'";
-    let mut seen = BTreeSet::new();
-    let look = async || -> Result<usize> {
-        let rows = client.query(look, &[]).await?;
-        seen.extend(rows.iter().map(|row| row.get::<_, Timestamp>(0)));
-        Ok(seen.len())
-    };
-    // A look is prepared and carried out: it begins at two instants at most.
-    until("a second look at the outbox", look, |begun| *begun > 2).await?;
-    Ok(())
-}
-
 async fn take_all(world: &World) -> Result<Vec<DueDelivery>> {
     let all = room(&BTreeMap::new(), TOTAL);
     Ok(webhook_deliveries::take_due(&world.cell, &all, Span::from_secs(600)).await?)
@@ -124,13 +108,21 @@ async fn count_planted(world: &World) -> Result<i64> {
 #[tokio::test]
 async fn an_event_that_is_dispatched_after_its_run_was_erased_goes_out_whole_and_is_erased_then()
 -> Result<()> {
+    // An erasure closes its root before it begins; items and branches are only ever marked as erased.
+    for mark in ["closed_at", "erased_at"] {
+        dispatch_after_erasure(mark).await?;
+    }
+    Ok(())
+}
+
+async fn dispatch_after_erasure(mark: &str) -> Result<()> {
     let world = World::start().await?;
     let client = world.cell.reader().await?;
     client.batch_execute(SUBSCRIBE).await?;
     let (erased, other) = (emit(&world, "a").await?, emit(&world, "b").await?);
 
-    let mark = "UPDATE runs SET erased_at = moment() WHERE id = $1";
-    client.execute(mark, &[erased.run.as_uuid()]).await?;
+    let close = format!("UPDATE runs SET {mark} = moment() WHERE id = $1");
+    client.execute(&close, &[erased.run.as_uuid()]).await?;
     let cell = world.cell.of(erased.id);
     webhook_deliveries::erase(cell, erased.run, erased.emitted_at).await?;
     for event in [&erased, &other] {
@@ -153,45 +145,83 @@ async fn an_event_that_is_dispatched_after_its_run_was_erased_goes_out_whole_and
 }
 
 #[tokio::test]
+async fn an_event_with_a_zero_byte_is_listed_and_so_is_an_answer_with_one() -> Result<()> {
+    let world = World::start().await?;
+    world.cell.reader().await?.batch_execute(SUBSCRIBE).await?;
+    let event = emit(&world, "a").await?;
+    let cell = world.cell.of(event.id);
+    let body = r#"{"type":"order.paid","data":{"name":"a\u0000b"}}"#;
+    webhook_deliveries::insert(cell, &event, body).await?;
+
+    let due = take_all(&world).await?;
+    let note = DeliveryResult::Failed("answered 400: no\0pe".to_owned());
+    webhook_deliveries::settle(cell, &due[0], &note).await?;
+    let every = world.cell.every();
+    let listed = webhook_deliveries::list(every, 1, "line", None, None, 10).await?;
+
+    assert_eq!(due[0].body, body, "it goes out as it is");
+    let (found, noted) = (&listed[0], Some("answered 400: no\u{fffd}pe"));
+    assert_eq!(
+        (found.name.as_str(), found.state.as_str()),
+        ("order.paid", "failed")
+    );
+    assert_eq!((listed.len(), found.note.as_deref()), (1, noted));
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_erasure_waits_for_events_that_are_being_dispatched_and_erases_in_batches() -> Result<()>
 {
     let world = World::start().await?;
-    let mut client = world.connect().await?;
+    let client = world.connect().await?;
     client.batch_execute(SUBSCRIBE).await?;
     let event = emit(&world, "a").await?;
     let put = "INSERT INTO outbox (id, namespace_id, run_id, event, data, emitted_at)
                VALUES ($1, 1, $2, 'order.paid', '{}', moment())";
     let values = [event.id.as_uuid(), event.run.as_uuid()];
     client.execute(put, &[values[0], values[1]]).await?;
-    let (low, high) = event.run.key_range();
+    let (low, _) = event.run.key_range();
     let fill = "
-        INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body, emitted_at,
+        INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, event, body, emitted_at,
                                         due_at, state, settled_at)
-        SELECT $1, 1, 'line-' || n, 'c', '{\"name\":\"planted\"}', moment(), moment(), 'delivered', moment()
+        SELECT $1, 1, 'line-' || n, 'c', 'order.paid', '{\"name\":\"planted\"}', moment(), moment(), 'delivered', moment()
           FROM generate_series(1, 2500) n";
     client.execute(fill, &[&low]).await?;
 
-    let dispatching = client.transaction().await?;
-    let lock = "SELECT 1 FROM outbox WHERE id BETWEEN $1 AND $2 FOR UPDATE";
-    dispatching.query(lock, &[&low, &high]).await?;
+    let session = SessionId::generate();
+    let lease = Span::from_secs(60);
+    sessions::open(&world.cell, session, "test", lease).await?;
+    let taken = OutboxTaker::default()
+        .take(&world.cell, session, lease)
+        .await?;
+    assert_eq!(taken.len(), 1);
     let cell = world.cell.clone();
     let run: RunId = event.run;
-    let now = dispatching.query_one("SELECT moment()", &[]).await?;
+    let now = client.query_one("SELECT moment()", &[]).await?;
     let until = now.get::<_, Timestamp>(0) + SignedDuration::from_secs(60);
     let erasing =
         tokio::spawn(async move { webhook_deliveries::erase(cell.of(run), run, until).await });
-    until_looked_again(&world).await?;
-    assert!(!erasing.is_finished(), "an event is being dispatched");
-    let late = "INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body,
+    let looked = "SELECT count(*) FROM pg_stat_activity
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()
+                     AND query LIKE '%= ANY ($1) AND num_nulls(holder)%'";
+    semel_testkit::until(
+        "a second look at the lease",
+        async || Ok(client.query_one(looked, &[]).await?.get::<_, i64>(0)),
+        |looks| *looks > 0,
+    )
+    .await?;
+    let late = "INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, event, body,
                                                 emitted_at, due_at, state, settled_at)
-                VALUES ($1, 1, 'line', 'c', '{\"name\":\"planted\"}', moment(), moment(), 'failed', moment())";
+                VALUES ($1, 1, 'line', 'c', 'order.paid', '{\"name\":\"planted\"}', moment(), moment(), 'failed', moment())";
     let id: &Uuid = event.id.as_uuid();
-    dispatching.execute(late, &[id]).await?;
+    client.execute(late, &[id]).await?;
     let of_a_later_run = "
-        INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, body, emitted_at, due_at)
-        VALUES ($1, 1, 'later', 'c', '{\"name\":\"planted\"}', $2::timestamptz + interval '1 minute', moment())";
-    dispatching.execute(of_a_later_run, &[id, &until]).await?;
-    dispatching.commit().await?;
+        INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, event, body, emitted_at,
+                                        due_at)
+        VALUES ($1, 1, 'later', 'c', 'order.paid', '{\"name\":\"planted\"}', $2::timestamptz + interval '1 minute', moment())";
+    client.execute(of_a_later_run, &[id, &until]).await?;
+    assert!(!erasing.is_finished(), "an event is being dispatched");
+    outbox::settle(world.cell.every(), session, &[event.id]).await?;
     erasing.await??;
 
     let left = "SELECT subscription FROM webhook_deliveries WHERE is_erased IS FALSE";

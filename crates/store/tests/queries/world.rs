@@ -145,5 +145,6 @@ pub(crate) fn delivery(key: &str, payload: &str, holder: Option<SessionId>) -> R
         holder,
         first_effect: None,
         seems_known: false,
+        run_max: None,
     })
 }

@@ -121,8 +121,8 @@ fn must_fit(view: &RunView, held: &HeldKey) -> Result<(), ReplayError> {
     if let Some(parent) = view.parent {
         return Err(unfit(view, &format!("replay its parent run, {parent}")));
     }
-    if view.erased_at.is_some() {
-        let hint = "what it was given has been erased: start another one under a new key";
+    if view.closed_at.is_some() {
+        let hint = "what it was given has been erased, or is being: start another under a new key";
         return Err(unfit(view, hint));
     }
     if held.run != view.id {

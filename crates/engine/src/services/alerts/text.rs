@@ -73,6 +73,10 @@ fn what(kind: AlertKind, count: i64) -> String {
             "connection change leaves the live release not proven",
             "connection changes leave the live release not proven",
         ),
+        AlertKind::EventUnreadable => (
+            "event cannot be read and is kept",
+            "events cannot be read and are kept",
+        ),
         AlertKind::Test => ("test", "tests"),
     };
     match count {
@@ -111,6 +115,8 @@ fn next(group: &AlertGroup, example: Option<&str>) -> String {
             "semel approval list".to_owned()
         }
         (AlertKind::NotProven, _) => format!("semel rehearse {flow}"),
+        (AlertKind::EventUnreadable, Some(run)) => format!("semel run show {run}"),
+        (AlertKind::EventUnreadable, None) => "semel doctor".to_owned(),
         (AlertKind::Test, _) => "semel alert list".to_owned(),
     }
 }

@@ -10,55 +10,46 @@ use semel_model::run::EndState;
 use semel_model::{ClaimId, Fault, Key, KeySpace, Mismatch, RunId, TriggerKind};
 use semel_store::outbox::OutboxEvent;
 use semel_store::waits::Callback;
-use semel_store::{claims, queue, runs};
+use semel_store::{ReadError, claims, queue, runs};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::call::{CANCEL, CallEnd, CallRequest, Cancelled, END, START};
 use crate::ingest::callback::CallbackError;
 use crate::ingest::{Inbound, IntakeError};
 use crate::runtime::Runtime;
-use crate::services::service::PassError;
+use crate::turn::parent_state::Unread;
 use again::CalledRun;
 
-/// The outcome of a message from one run to another.
-pub(super) enum Relay {
-    /// It has arrived, or never will.
-    Arrived,
-    /// It is relayed again later.
-    Later,
-    /// It is no such message, but an event like any other.
-    NotACall,
-}
+/// What the names of messages between runs begin with.
+const MESSAGES: &str = "semel.call.";
 
 impl Runtime {
-    /// Relays a message from one run to another.
-    pub(super) async fn relay(self: &Arc<Self>, event: &OutboxEvent) -> Relay {
-        let done = match event.event.as_str() {
+    /// Relays a message from one run to another; nothing where the event is no such message. One that this build does
+    /// not know or cannot read has not arrived.
+    pub(super) async fn relay(self: &Arc<Self>, event: &OutboxEvent) -> Option<Result<(), Unread>> {
+        let relayed = match event.event.as_str() {
             START => self.relay_start(event).await,
             END => self.relay_end(event).await,
             CANCEL => self.relay_cancel(event).await,
-            _ => return Relay::NotACall,
+            unknown if is_message(event) => Err(Unread::Newer(format!("the message `{unknown}`"))),
+            _ => return None,
         };
-        match done {
-            Ok(()) => Relay::Arrived,
-            Err(error) => {
-                tracing::debug!(%error, event.id = %event.id, "a call could not be relayed yet");
-                Relay::Later
-            }
-        }
+        Some(relayed)
     }
 
-    async fn relay_start(self: &Arc<Self>, event: &OutboxEvent) -> Result<(), PassError> {
-        let Ok(asked) = serde_json::from_str::<CallRequest>(&event.data) else {
-            return Ok(());
-        };
+    async fn relay_start(self: &Arc<Self>, event: &OutboxEvent) -> Result<(), Unread> {
+        let asked: CallRequest = read(event)?;
         if let Some(caller) = asked.caller
             && self.has_ended(caller.run).await?
         {
             return Ok(());
         }
         let called = match &asked.again {
-            Some(again) => self.resume_called(event, asked.claim, again).await?,
+            Some(again) => {
+                let resumed = self.resume_called(event, asked.claim, again).await;
+                resumed.map_err(|error| Unread::Unavailable(error.to_string()))?
+            }
             None => CalledRun::Missing,
         };
         let end = match called {
@@ -66,7 +57,14 @@ impl Runtime {
             CalledRun::Ended(end) => end,
             CalledRun::Missing => match self.start_called(event.namespace_id, &asked).await {
                 Ok(()) => return self.cancel_if_abandoned(event, &asked).await,
-                Err(IntakeError::Unavailable(error)) => return Err(error.into()),
+                Err(IntakeError::Unavailable(error)) => return Err(Unread::Unavailable(error)),
+                // It is there, in words that another server may know.
+                Err(IntakeError::UnknownFlow)
+                    if self.catalogue.is_unread(event.namespace_id, &asked.flow) =>
+                {
+                    let what = format!("the live release of `{}`", asked.flow);
+                    return Err(Unread::Newer(what));
+                }
                 Err(error) => {
                     let refused = Fault::permanent(error.code(), error.to_string());
                     tracing::warn!(run.id = %event.run, code = refused.code, "a call was refused");
@@ -87,7 +85,7 @@ impl Runtime {
         self: &Arc<Self>,
         event: &OutboxEvent,
         asked: &CallRequest,
-    ) -> Result<(), PassError> {
+    ) -> Result<(), Unread> {
         match asked.caller {
             Some(caller) if self.has_ended(caller.run).await? => {
                 self.cancel_called(event.namespace_id, asked.claim).await
@@ -96,7 +94,7 @@ impl Runtime {
         }
     }
 
-    async fn has_ended(self: &Arc<Self>, run: RunId) -> Result<bool, PassError> {
+    async fn has_ended(self: &Arc<Self>, run: RunId) -> Result<bool, ReadError> {
         let snapshot = runs::find_snapshot(self.cell.of(run), run).await?;
         Ok(snapshot.is_some_and(|snapshot| snapshot.state.is_ended()))
     }
@@ -117,11 +115,9 @@ impl Runtime {
         self.receive(inbound).await.map(drop)
     }
 
-    async fn relay_end(self: &Arc<Self>, event: &OutboxEvent) -> Result<(), PassError> {
-        match serde_json::from_str::<CallEnd>(&event.data) {
-            Ok(ended) => self.answer_caller(event, ended.caller, ended.end).await,
-            Err(_) => Ok(()),
-        }
+    async fn relay_end(self: &Arc<Self>, event: &OutboxEvent) -> Result<(), Unread> {
+        let ended: CallEnd = read(event)?;
+        self.answer_caller(event, ended.caller, ended.end).await
     }
 
     /// Answers the wait of a caller. The answer names the message that brings it: a wait that opened
@@ -131,7 +127,7 @@ impl Runtime {
         event: &OutboxEvent,
         caller: Caller,
         mut end: Value,
-    ) -> Result<(), PassError> {
+    ) -> Result<(), Unread> {
         if let Value::Object(end) = &mut end {
             end.insert("message".to_owned(), json!(event.id));
         }
@@ -139,14 +135,12 @@ impl Runtime {
         let callback = Callback::of(caller.run, caller.wait, text);
         match self.answer(None, callback, end).await {
             Ok(_) | Err(CallbackError::Unknown | CallbackError::NotJson(_)) => Ok(()),
-            Err(CallbackError::Unavailable(error)) => Err(error.into()),
+            Err(CallbackError::Unavailable(error)) => Err(Unread::Unavailable(error)),
         }
     }
 
-    async fn relay_cancel(self: &Arc<Self>, event: &OutboxEvent) -> Result<(), PassError> {
-        let Ok(cancelled) = serde_json::from_str::<Cancelled>(&event.data) else {
-            return Ok(());
-        };
+    async fn relay_cancel(self: &Arc<Self>, event: &OutboxEvent) -> Result<(), Unread> {
+        let cancelled: Cancelled = read(event)?;
         self.cancel_called(event.namespace_id, cancelled.claim)
             .await
     }
@@ -155,7 +149,7 @@ impl Runtime {
         self: &Arc<Self>,
         namespace_id: i32,
         claim: ClaimId,
-    ) -> Result<(), PassError> {
+    ) -> Result<(), Unread> {
         let Some(called) = claims::find(self.cell.of(claim), claim).await? else {
             return Ok(());
         };
@@ -163,4 +157,15 @@ impl Runtime {
         self.signals.wake.notify_one();
         Ok(())
     }
+}
+
+/// Whether an event is a message between runs. The store takes those first.
+pub(super) fn is_message(event: &OutboxEvent) -> bool {
+    event.event.starts_with(MESSAGES)
+}
+
+/// Reads a message between runs.
+fn read<T: DeserializeOwned>(event: &OutboxEvent) -> Result<T, Unread> {
+    let what = format!("the message `{}`", event.event);
+    serde_json::from_str(&event.data).map_err(|error| Unread::of_json(&what, &error))
 }

@@ -34,18 +34,31 @@ pub(super) async fn archive_page(
     claims: &[ClaimId],
     policy: &Policy,
 ) -> Result<(), ArchiveError> {
-    match archive_keys(runtime, archive, claims, policy).await {
-        Err(ArchiveError::Run(_)) => {}
-        done => return counted(runtime, done),
+    let done = archive_keys(runtime, archive, claims, policy).await;
+    if done.as_ref().err().and_then(of_one_key).is_none() {
+        return counted(runtime, done);
     }
     for claim in claims {
         let one = std::slice::from_ref(claim);
-        match archive_keys(runtime, archive, one, policy).await {
-            Err(ArchiveError::Run(why)) => stays(runtime, *claim, &why),
-            done => counted(runtime, done)?,
+        let done = archive_keys(runtime, archive, one, policy).await;
+        match done.as_ref().err().and_then(of_one_key) {
+            Some(why) => stays(runtime, *claim, &why),
+            None => counted(runtime, done)?,
         }
     }
     Ok(())
+}
+
+/// Why one key cannot be archived, where neither the archive nor the database is in trouble.
+fn of_one_key(error: &ArchiveError) -> Option<String> {
+    match error {
+        ArchiveError::Run(why) => Some(why.clone()),
+        ArchiveError::Database(error) => error.refusal(),
+        ArchiveError::Unreachable(_)
+        | ArchiveError::Off
+        | ArchiveError::Missing { .. }
+        | ArchiveError::Broken { .. } => None,
+    }
 }
 
 /// Counts what was not done.

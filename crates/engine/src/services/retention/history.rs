@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use semel_model::{ClaimId, Span};
-use semel_store::retention::{self, RunCursor};
-use semel_store::{archives, partitions};
+use semel_model::{ClaimId, RunId, Span};
+use semel_store::retention::{self, DeletedRuns, RunCursor};
+use semel_store::{ReadError, archives, partitions};
 
 use super::archiving::archive_page;
-use super::policy::policy_of;
+use super::policy::{Policy, policy_of};
 use crate::archive::ArchiveError;
 use crate::runtime::Runtime;
 
@@ -28,7 +28,8 @@ const PAGES_MAX: usize = 100;
 /// How long the pages of one walk are apart, so that deleting never crowds out accepting.
 const PAGE_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long one pass deletes keys with many runs: the other tasks of retention have their turn.
+/// After how long a pass begins no other page, and no other part of a key with many runs: a pass that ends says that the
+/// duty is done.
 const DELETING_MAX: Duration = Duration::from_secs(10);
 
 /// Where the walk is.
@@ -84,11 +85,13 @@ impl HistoryWalk {
             };
             if let Some(archive) = &runtime.options.archive {
                 archive_page(runtime, archive.as_ref(), &claims, &policy).await?;
+                if Instant::now() >= until && !self.releases.is_empty() {
+                    return Ok(true);
+                }
                 continue;
             }
             while !claims.is_empty() {
-                let (history, keeps) = (policy.history, policy.keeps_claims);
-                let deleted = retention::delete_old(cell, &claims, history, keeps).await?;
+                let deleted = delete(runtime, &claims, &policy).await?;
                 runtime.metrics.runs_deleted.add(deleted.count);
                 tokio::time::sleep(PAGE_PAUSE).await;
                 if !deleted.more {
@@ -118,4 +121,40 @@ impl HistoryWalk {
         }
         Ok(page.claims)
     }
+}
+
+/// Deletes what may go of some keys: key by key where the database refuses the page, so that the one
+/// that it refuses holds up no other.
+async fn delete(
+    runtime: &Runtime,
+    claims: &[ClaimId],
+    policy: &Policy,
+) -> Result<DeletedRuns, ReadError> {
+    let (cell, history, keeps) = (runtime.cell.every(), policy.history, policy.keeps_claims);
+    match retention::delete_old(cell, claims, history, keeps).await {
+        Err(error) if error.refusal().is_some() => {}
+        deleted => return deleted,
+    }
+    let mut all = DeletedRuns::default();
+    for claim in claims {
+        let one = std::slice::from_ref(claim);
+        match retention::delete_old(cell, one, history, keeps).await {
+            Ok(deleted) => {
+                all.count += deleted.count;
+                all.more |= deleted.more;
+            }
+            Err(error) => match error.refusal() {
+                Some(why) => stays(runtime, *claim, &why),
+                None => return Err(error),
+            },
+        }
+    }
+    Ok(all)
+}
+
+/// Says that a key stays in the database.
+fn stays(runtime: &Runtime, claim: ClaimId, why: &str) {
+    runtime.metrics.service_failures.add_one("retention_runs");
+    let run = RunId::from_uuid(*claim.as_uuid());
+    tracing::warn!(run.id = %run, why, "the runs of a key cannot be deleted, and stay");
 }

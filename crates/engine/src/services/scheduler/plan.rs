@@ -23,7 +23,7 @@ use crate::catalogue::Release;
 /// How late an instant may be decided and still be in time: a restart is no reason to miss it.
 pub(crate) const IN_TIME: Duration = Duration::from_secs(300);
 
-/// How much is decided in one go, so that its transaction stays short.
+/// How much is decided in one go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     /// How many runs are started.

@@ -2,7 +2,10 @@
 
 use anyhow::{Context, Result};
 use semel_model::NamedEffectState;
-use semel_store::named_effects::{self, NamedBegun, NamedReport, Reporter};
+use semel_model::storable::indexed;
+use semel_store::named_effects::{
+    self, NamedBegun, NamedReport, NamedResult, NamedSettlement, Reporter,
+};
 use serde_json::json;
 
 use super::{NAMESPACE, Name, caller, done, run, script};
@@ -35,6 +38,46 @@ async fn a_process_that_learns_the_token_of_a_run_can_report_nothing_under_it() 
     let repeat = named_effects::done(name.cell(), stolen, &done("x")).await?;
 
     assert!(matches!(repeat, NamedReport::Late(_)), "{repeat:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_external_id_that_no_column_takes_is_recorded_and_its_report_repeated() -> Result<()> {
+    let world = World::start().await?;
+    let named = |id: &str| NamedResult {
+        result: Some(json!({ "id": id })),
+        external_id: Some(id.to_owned()),
+    };
+    let long = "ch_1".repeat(1_000);
+    let cases = [
+        ("run", "ch_1\0", indexed("ch_1\0")),
+        ("long", long.as_str(), long.as_str().into()),
+    ];
+    for (key, id, stored) in cases {
+        let name = Name::new(&world, key)?;
+        let own = name.hold(name.first(run(1), "a").await?.token, Reporter::Run);
+
+        let first = named_effects::done(name.cell(), own, &named(id)).await?;
+        let again = named_effects::done(name.cell(), own, &named(id)).await?;
+
+        assert!(matches!(first, NamedReport::Recorded(_)), "{first:?}");
+        assert!(matches!(again, NamedReport::Repeated(_)), "{again:?}");
+        let view = named_effects::find(name.cell(), NAMESPACE, name.id).await?;
+        let view = view.context("a view")?;
+        assert_eq!(view.external_id.as_deref(), Some(&*stored));
+        assert_eq!(view.result, named(id).result, "its result is whole");
+    }
+    // An operator who settles a doubt is told the same.
+    let name = Name::new(&world, "settled")?;
+    let token = name.first(run(1), "a").await?.token;
+    let own = name.hold(token, Reporter::Run);
+    named_effects::doubt(name.cell(), own, &json!({ "code": "lost" })).await?;
+    for _ in 0..2 {
+        let happened = NamedSettlement::Happened(named("ch_1\0"));
+        let report = name.settle(token, happened).await?;
+        let is_said = matches!(report, NamedReport::Recorded(_) | NamedReport::Repeated(_));
+        assert!(is_said, "{report:?}");
+    }
     Ok(())
 }
 

@@ -74,9 +74,9 @@ const ENDED: &str = "
     INSERT INTO kv (slot, namespace_id, entry, value)
     SELECT n % 4096, 1, 'e' || n, '1' FROM fewer;
     INSERT INTO locks (slot, namespace_id, name) SELECT n % 4096, 1, 'e' || n FROM fewer;
-    INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, state, body,
+    INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, event, state, body,
                           emitted_at, due_at, settled_at)
-    SELECT id(n), 1, 's' || n % 10, 'c',
+    SELECT id(n), 1, 's' || n % 10, 'c', 'e',
            CASE WHEN n % 10 = 0 THEN 'due' ELSE 'delivered' END::webhook_delivery_state, '{}', now(), now(),
            CASE WHEN n % 10 <> 0 THEN now() END FROM fewer;
     INSERT INTO subscriptions (namespace_id, name, event, connection)
@@ -96,6 +96,8 @@ const UNDER_WAY: &str = "
     SELECT id(n), id(n), 1, 'e' || n % 100, 'id', n::text FROM fewer;
     INSERT INTO outbox (id, namespace_id, run_id, event, data, emitted_at)
     SELECT id(n), 1, id(n), 'e', '{}', now() FROM fewer;
+    INSERT INTO outbox_receivers (event_id, flow_id, release_id, run_max)
+    SELECT id(n), 1, 1, 0 FROM fewer;
     INSERT INTO broadcasts (event_id, namespace_id, run_id, event, data, emitted_at, begun_at, due_at)
     SELECT id(n), 1, id(n), 'e', '{}', now(), now(), now() FROM fewer;
     INSERT INTO gate_exits (run_id, gate_id, seq, at) SELECT id(n), id(n), 1, now() FROM fewer;
@@ -110,7 +112,8 @@ const FALL_ASLEEP: &str = "
     UPDATE approvals SET state = 'withdrawn', ended_at = now() WHERE state = 'open';
     UPDATE webhook_deliveries SET state = 'delivered', settled_at = now() WHERE state = 'due'";
 
-const EMPTY: &str = "TRUNCATE queue, event_waits, outbox, broadcasts, gate_exits, gate_entries";
+const EMPTY: &str =
+    "TRUNCATE queue, event_waits, outbox, outbox_receivers, broadcasts, gate_exits, gate_entries";
 
 /// Brings the tables to a state, from the one before it.
 pub(super) async fn bring_to(client: &Client, state: State) -> Result<()> {
