@@ -223,10 +223,8 @@ impl Batch<'_> {
         let (through, mut settling) = mpsc::unbounded_channel();
         let hand = async move {
             while let Some(one) = handing.next().await {
-                // An event could not be settled: the lease frees the others.
-                if through.send(one).is_err() {
-                    break;
-                }
+                // The receiver lives until both are through: where settling failed, the lease frees what it left.
+                through.send(one).ok();
             }
         };
         let settle = async {
