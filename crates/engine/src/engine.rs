@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
+use semel_model::DatabaseIdentity;
 use semel_store::Cell;
 use tokio::task::AbortHandle;
 
@@ -12,6 +13,7 @@ use crate::rehearsal::Rehearsal;
 use crate::runtime::{Runtime, StartError};
 use crate::{services, spill};
 
+mod idle;
 mod stop;
 
 /// Moves runs forward. Clones share one engine. Its operations are methods of [`Runtime`], in
@@ -64,6 +66,11 @@ impl Engine {
     /// Closes further addresses of the installation itself to flows.
     pub fn close_addresses(&self, own: impl IntoIterator<Item = SocketAddr>) {
         self.runtime.reach.egress.close(own);
+    }
+
+    /// Closes the installation's own database to flows, by whatever way a connection leads there.
+    pub fn close_database(&self, own: DatabaseIdentity) {
+        self.runtime.reach.egress.close_database(own);
     }
 }
 

@@ -69,6 +69,32 @@ mod tallies;
 mod upkeep;
 mod wake_repair;
 
+/// The duties of this build, by name: one server or a few do each of them for all.
+pub const DUTIES: &[&str] = &[
+    OutboxDispatch::NAME,
+    EventBroadcasts::NAME,
+    OutboundWebhooks::NAME,
+    Scheduler::NAME,
+    ReconcilePasses::NAME,
+    ReplayPlans::NAME,
+    Alerts::NAME,
+    PauseDrain::NAME,
+    RunJobs::NAME,
+    Recovery::NAME,
+    GateRepair::NAME,
+    NameRepair::NAME,
+    WakeRepair::NAME,
+    PartitionUpkeep::NAME,
+    Retention::NAME,
+    KeyRetention::NAME,
+    RunRetention::NAME,
+    FileRetention::NAME,
+    ResourceCleanup::NAME,
+    ResourceScan::NAME,
+    OnceLapse::NAME,
+    AuditSeal::NAME,
+];
+
 /// Starts every service.
 pub(crate) fn start(runtime: &Arc<Runtime>) -> Vec<AbortHandle> {
     // Those that take on new work end first; the runs in hand need the others.
@@ -122,6 +148,35 @@ pub(crate) fn start_for_rehearsal(runtime: &Arc<Runtime>, pause_max: Duration) -
         spawn_within(runtime, GateRepair::new, last, pause_max),
         spawn_within(runtime, NameRepair::new, last, pause_max),
     ]
+}
+
+/// The services of which tests make single passes, on an engine that has started none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SinglePass {
+    /// Hands over the events of the outbox.
+    OutboxDispatch,
+    /// Makes the runs due whose pause is over.
+    PauseDrain,
+    /// Takes runs back from sessions that are lost.
+    Recovery,
+}
+
+/// Makes one pass of a service, and waits for what it began. Says whether another pass would follow at once.
+pub(crate) async fn pass_once(
+    runtime: &Arc<Runtime>,
+    of: SinglePass,
+) -> Result<bool, service::PassError> {
+    match of {
+        SinglePass::OutboxDispatch => pass_of(OutboxDispatch::new(runtime.clone())).await,
+        SinglePass::PauseDrain => pass_of(PauseDrain::new(runtime.clone())).await,
+        SinglePass::Recovery => pass_of(Recovery::new(runtime.clone())).await,
+    }
+}
+
+async fn pass_of(mut service: impl Service) -> Result<bool, service::PassError> {
+    let pause = service.pass().await?;
+    service.finish().await;
+    Ok(pause.is_zero())
 }
 
 fn spawn<S: Service>(

@@ -83,7 +83,7 @@ macro_rules! begin {
          WHERE p.parent_id = $1 AND p.step = $4 AND p.state = 'pending'
            AND EXISTS (SELECT 1 FROM held)
          ORDER BY p.index
-         LIMIT (SELECT free FROM room)),
+         LIMIT (SELECT least(free, $12::int8) FROM room)),
     opened AS (
         UPDATE child_runs p SET state = 'open', item = NULL
           FROM chosen c
@@ -239,6 +239,9 @@ pub struct ChildStart<'a> {
     pub epoch: i64,
     /// Whether it is not the first run of its key.
     pub follows: bool,
+    /// How many may begin by the holder's last look. One that has failed since then stops the others, and its place is
+    /// nobody's before the next look.
+    pub room: i64,
 }
 
 /// The state of a step's child runs, as far as it matters for what comes next.
@@ -310,7 +313,7 @@ pub async fn begin(
 ) -> Result<Option<i64>, ReadError> {
     let parent = of.parent.to_string();
     let key = with.key.as_bytes();
-    let values: [&(dyn ToSql + Sync); 11] = [
+    let values: [&(dyn ToSql + Sync); 12] = [
         of.parent.as_uuid(),
         &with.epoch,
         with.holder.as_uuid(),
@@ -322,6 +325,7 @@ pub async fn begin(
         &parent,
         &with.partition_date,
         &with.seq,
+        &with.room,
     ];
     let text = if with.follows { BEGIN_AGAIN } else { BEGIN };
     let row = cell.reader().await?.query_one(text, &values).await?;

@@ -2,6 +2,7 @@
 
 mod canary;
 mod clusters;
+mod orders;
 mod peers;
 mod programs;
 mod proxies;

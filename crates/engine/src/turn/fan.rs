@@ -128,6 +128,11 @@ impl Turn {
         if !look.pending || self.state.undoing.is_some() {
             return Ok(false);
         }
+        let most = concurrency(self.step());
+        let room = most.saturating_sub(look.open);
+        if room <= 0 {
+            return Ok(false);
+        }
         let with = ChildStart {
             namespace_id: self.release.namespace_id,
             release_id: self.release.id,
@@ -137,10 +142,10 @@ impl Turn {
             holder: self.session.id,
             epoch: self.epoch,
             follows: self.state.earlier.is_some(),
+            room,
         };
         self.reach("begin.before").await;
-        let begun =
-            child_runs::begin(self.cell(), self.of(), concurrency(self.step()), &with).await;
+        let begun = child_runs::begin(self.cell(), self.of(), most, &with).await;
         self.reach("begin.after").await;
         let begun = begun.map_err(unsure)?.ok_or(TurnError::Fenced)?;
         self.runtime.signals.wake.notify_one();
