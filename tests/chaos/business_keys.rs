@@ -16,7 +16,7 @@ mod strike;
 
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use futures_util::future::try_join_all;
 
 use self::cell::{Cell, FAULTS, Fault, Guard, Meeting, Point};
@@ -28,6 +28,9 @@ const CELLS_MIN: usize = 120;
 
 /// How often cells are played that the machine may have kept from showing anything.
 const PLAYS_MAX: usize = 3;
+
+/// How often all are played with a longer lease, because the machine was too slow for the one before.
+const SETTINGS_MAX: u32 = 5;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_crash_around_a_business_key_leaves_one_effect() -> Result<()> {
@@ -124,17 +127,48 @@ async fn play_lost(cells: &[Cell]) -> Result<Objections> {
     play(Fault::LostAnswer, cells, None).await
 }
 
-/// Plays cells of one fault on a database of their own; gives what is not as it must be.
+/// Plays cells of one fault on a database of their own; gives what is not as it must be. Where a lease ended that the
+/// fault did not end, what runs come to is not what the table says: all are played again with a longer lease.
 async fn play(fault: Fault, cells: &[Cell], mistake: Option<&'static str>) -> Result<Objections> {
-    let mut lane = Lane::start(fault, mistake).await?;
+    for setting in 0..SETTINGS_MAX {
+        let mut lane = Lane::start(fault, setting, mistake).await?;
+        let mut is_calm = None;
+        let played = play_once(&mut lane, cells, &mut is_calm).await;
+        if matches!(&played, Ok(found) if found.is_empty()) && mistake.is_none() {
+            return played;
+        }
+        let is_calm = match is_calm {
+            Some(is_calm) => is_calm,
+            None => lane.is_calm().await?,
+        };
+        if is_calm {
+            return played;
+        }
+        if mistake.is_none() {
+            lane.expect_no_effect_too_many(cells).await?;
+        }
+        println!("{fault:?}: a lease ended that the fault did not end: {played:?}");
+    }
+    bail!("the machine is too slow for any lease")
+}
+
+/// Says on the way whether only those leases ended that the fault ends: looking at the cells moves the clock, which ends
+/// leases as well.
+async fn play_once(
+    lane: &mut Lane,
+    cells: &[Cell],
+    is_calm: &mut Option<bool>,
+) -> Result<Objections> {
     lane.prepare(cells).await?;
-    match fault {
+    match lane.fault {
         Fault::Kill | Fault::Pause => {
             let (second, found) = lane.strike(cells).await?;
+            *is_calm = Some(lane.is_calm().await?);
             lane.conclude(&second, cells, found).await
         }
         Fault::LostAnswer => {
             lane.lose_answers(cells).await?;
+            *is_calm = Some(lane.is_calm().await?);
             let found = Objections::new();
             lane.conclude(&lane.first, cells, found).await
         }

@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use anyhow::{Context, Result};
-use semel_testkit::Client;
+use anyhow::{Context, Result, bail};
+use hyper::StatusCode;
 use semel_testkit::client::Answer;
+use semel_testkit::{Client, pace};
 
 use crate::servers::Served;
+
+/// How often a request is sent again to a server that asks for patience, and the time between.
+const TRIES_MAX: u32 = 100;
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// A request and whose it is.
 pub(crate) struct Post {
@@ -16,7 +22,8 @@ pub(crate) struct Post {
     pub(crate) body: String,
 }
 
-/// Sends all posts over so many connections, in order, and gives the answers by subject.
+/// Sends all posts over so many connections, in order, and gives the answers by subject. A server that asks for
+/// patience is sent the same again, as senders do.
 pub(crate) async fn send(
     server: &Served,
     connections: usize,
@@ -31,7 +38,7 @@ pub(crate) async fn send(
             tokio::spawn(async move {
                 let mut answers = Vec::new();
                 while let Some(post) = posts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let answer = client.post(&post.path, post.body.clone()).await;
+                    let answer = post_until_taken(&client, &post.path, &post.body).await;
                     let answer = answer.with_context(|| format!("{} {}", post.path, post.body))?;
                     answers.push((post.subject, answer));
                 }
@@ -44,4 +51,16 @@ pub(crate) async fn send(
         answers.extend(sender.await??);
     }
     Ok(answers)
+}
+
+/// Sends a request again for as long as the server asks for patience.
+pub(crate) async fn post_until_taken(client: &Client, path: &str, body: &str) -> Result<Answer> {
+    for _ in 0..TRIES_MAX {
+        let answer = client.post(path, body.to_owned()).await?;
+        if answer.status != StatusCode::SERVICE_UNAVAILABLE {
+            return Ok(answer);
+        }
+        pace(PAUSE).await;
+    }
+    bail!("the server asks for patience again and again")
 }

@@ -38,8 +38,22 @@ async fn until_noted<const COUNT: usize>(desk: &Desk, name: &str) -> Result<[u32
     <[u32; COUNT]>::try_from(pids).map_err(|pids| anyhow!("{COUNT} processes, not {pids:?}"))
 }
 
-/// The letter that the system shows for the state of a process; `T` is stopped.
+/// The letter that the system shows for the state of a process; `T` is stopped. So is a shell that waits for a child
+/// which was stopped before it became another program, though the system calls that `D`.
 fn state(pid: u32) -> Option<char> {
+    let letter = letter(pid)?;
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    let mut children = children.split_whitespace().peekable();
+    let waits = letter == 'D' && children.peek().is_some();
+    let mut children = children.filter_map(|child| child.parse().ok());
+    match waits && children.all(|child| self::letter(child) == Some('T')) {
+        true => Some('T'),
+        false => Some(letter),
+    }
+}
+
+fn letter(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;
     rest.chars().next()

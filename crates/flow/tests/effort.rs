@@ -4,16 +4,14 @@
 //! the whole process, because files are checked on a thread of their own, so that other tests in the process add to
 //! it. The least of some tries counts.
 
-use std::fs;
 use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// How often something is tried before it counts as too much.
 const TRIES: usize = 5;
 
-/// A tick of the clock that counts processor time.
-const TICK: Duration = Duration::from_millis(10);
-
-/// What the clock cannot tell apart, and what a thread and its stack may cost.
+/// What a thread and its stack may cost.
 const GRAIN: Duration = Duration::from_millis(100);
 
 /// The least processor time that something takes.
@@ -55,22 +53,15 @@ fn measure<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (done, processor_time().saturating_sub(before))
 }
 
-/// The processor time of this process until now, where the system tells.
+/// The processor time of this process until now.
 fn processor_time() -> Duration {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program, in brackets, may hold spaces.
-    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
-    let ticks = fields.split_whitespace().skip(11).take(2);
-    let ticks = ticks.filter_map(|ticks| ticks.parse::<u32>().ok());
-    ticks.map(|ticks| TICK * ticks).sum()
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let (secs, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Duration::new(secs.unwrap_or_default(), nanos.unwrap_or_default())
 }
 
 #[test]
 fn work_is_counted_where_the_system_tells() {
-    if !fs::exists("/proc/self/stat").is_ok_and(|tells| tells) {
-        return;
-    }
-
     let before = processor_time();
     let mut sum = 0_u64;
     while processor_time() == before {

@@ -10,10 +10,10 @@ pub const SCANNED_CHARS_MIN: usize = 8;
 /// A secret's text. It cannot be printed or serialised, and is wiped when it is dropped.
 ///
 /// ```compile_fail
-/// fn show(secret: &semel_model::SecretText) -> String { format!("{secret:?}") }
+/// fn a_secret_is_not_printed(secret: &semel_model::SecretText) -> String { format!("{secret:?}") }
 /// ```
 /// ```compile_fail
-/// fn send(secret: &semel_model::SecretText) -> String { serde_json::to_string(secret).unwrap() }
+/// fn a_secret_is_not_serialised(secret: &semel_model::SecretText) -> String { serde_json::to_string(secret).unwrap() }
 /// ```
 #[derive(Clone)]
 pub struct SecretText(Zeroizing<String>);

@@ -13,7 +13,7 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::cluster::{Cluster, Server};
-use crate::tally;
+use crate::{tally, until};
 
 /// The database from which others are made and dropped.
 const MAINTENANCE: &str = "postgres";
@@ -129,12 +129,14 @@ fn drop_blocking(server: &Server, name: &str) -> Result<()> {
 /// Adds what a database was used for to the tally. Its sessions are ended first, because each reports what it did
 /// when it ends.
 async fn count(admin: &Client, name: &str) -> Result<()> {
-    admin
-        .execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1",
-            &[&name],
-        )
-        .await?;
+    // All at once: asked to wait for each, PostgreSQL looks every tenth of a second whether that one is gone.
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1";
+    until(
+        "the sessions of a test's database to end",
+        async || Ok(admin.query_one(end, &[&name]).await?.get::<_, i64>(0)),
+        |left| *left == 0,
+    )
+    .await?;
     let used = admin
         .query_one(
             "SELECT sessions, xact_commit + xact_rollback FROM pg_stat_database WHERE datname = $1",

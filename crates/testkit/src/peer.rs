@@ -14,6 +14,7 @@
 //! /items?field=value  lists effects by a field of their body; `key` also matches the header
 //!
 //! /slow/MS/…          answers so much later
+//! /busy/MS/…          works for so long before it looks at the key and acts, whether or not anyone waits
 //! /late/MS/…          closes at once, and acts so much later
 //! /drip/MS/…          acts, and answers byte by byte with so much between them
 //! /long-id/N/…        answers with an `id` of N characters that do not compress

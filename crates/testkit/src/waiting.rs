@@ -11,8 +11,38 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::patience;
 
-/// The time between two looks at a condition.
-pub const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// The time between the first looks at a condition, and the most between two.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
+
+/// A wait, from its first look.
+struct Wait<'a> {
+    what: &'a str,
+    begun: Instant,
+}
+
+impl<'a> Wait<'a> {
+    fn begin(what: &'a str) -> Self {
+        Self {
+            what,
+            begun: Instant::now(),
+        }
+    }
+
+    /// What a look saw, or the error that ends the wait.
+    fn see<T>(&self, look: Result<T>) -> Result<T> {
+        look.with_context(|| format!("while waiting for {}", self.what))
+    }
+
+    /// How long to pause before the next look: the longer the wait, the longer, because each look costs the servers
+    /// that are waited for. `saw` says what was seen instead, where this look was the last.
+    fn pause(&self, saw: impl FnOnce() -> String) -> Result<Duration> {
+        let waited = self.begun.elapsed();
+        if waited > patience() {
+            bail!("waited {:?} for {}; saw {}", patience(), self.what, saw());
+        }
+        Ok((waited / 8).clamp(PAUSES.0, PAUSES.1))
+    }
+}
 
 /// Waits until a value that `look` reads satisfies `is_reached`, and returns it.
 ///
@@ -23,18 +53,13 @@ pub async fn until<T: Debug>(
     mut look: impl AsyncFnMut() -> Result<T>,
     mut is_reached: impl FnMut(&T) -> bool,
 ) -> Result<T> {
-    let begun = Instant::now();
+    let wait = Wait::begin(what);
     loop {
-        let seen = look()
-            .await
-            .with_context(|| format!("while waiting for {what}"))?;
+        let seen = wait.see(look().await)?;
         if is_reached(&seen) {
             return Ok(seen);
         }
-        if begun.elapsed() > patience() {
-            bail!("waited {:?} for {what}; saw {seen:?}", patience());
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(wait.pause(|| format!("{seen:?}"))?).await;
     }
 }
 
@@ -44,18 +69,12 @@ pub async fn until_some<T>(
     what: &str,
     mut look: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
-    let begun = Instant::now();
+    let wait = Wait::begin(what);
     loop {
-        let seen = look()
-            .await
-            .with_context(|| format!("while waiting for {what}"))?;
-        if let Some(seen) = seen {
+        if let Some(seen) = wait.see(look().await)? {
             return Ok(seen);
         }
-        if begun.elapsed() > patience() {
-            bail!("waited {:?} for {what}; saw none", patience());
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(wait.pause(|| "none".to_owned())?).await;
     }
 }
 
@@ -65,16 +84,13 @@ pub fn until_blocking<T: Debug>(
     mut look: impl FnMut() -> Result<T>,
     mut is_reached: impl FnMut(&T) -> bool,
 ) -> Result<T> {
-    let begun = Instant::now();
+    let wait = Wait::begin(what);
     loop {
-        let seen = look().with_context(|| format!("while waiting for {what}"))?;
+        let seen = wait.see(look())?;
         if is_reached(&seen) {
             return Ok(seen);
         }
-        if begun.elapsed() > patience() {
-            bail!("waited {:?} for {what}; saw {seen:?}", patience());
-        }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(wait.pause(|| format!("{seen:?}"))?);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use hyper::Method;
 use semel_testkit::peer::Effect;
 use semel_testkit::until_some;
@@ -131,6 +131,19 @@ impl Lane {
         };
         let what = format!("{effect} to be settled");
         self.bounded(until_some(&what, settle)).await
+    }
+
+    /// Fails where the destination acted more often than the table allows, which no lost lease excuses.
+    pub(super) async fn expect_no_effect_too_many(&self, cells: &[Cell]) -> Result<()> {
+        for cell in cells {
+            let count = self.peer.count(&cell.path()).await?;
+            let (most, _) = cell.counts();
+            ensure!(
+                count.effects <= most.max(1),
+                "{cell}: an effect too many: {count:?}"
+            );
+        }
+        Ok(())
     }
 
     /// The destination acted once, and all requests carried one key.

@@ -23,6 +23,7 @@ const WITH_BUG: Duration = Duration::from_secs(8);
 /// Where the cells of one fault are played.
 pub(super) struct Lane {
     pub(super) fault: Fault,
+    setting: u32,
     _cluster: Cluster,
     /// Between the first server and PostgreSQL.
     pub(super) proxy: Proxy,
@@ -51,7 +52,11 @@ impl Drop for Placed {
 }
 
 impl Lane {
-    pub(super) async fn start(fault: Fault, mistake: Option<&'static str>) -> Result<Self> {
+    pub(super) async fn start(
+        fault: Fault,
+        setting: u32,
+        mistake: Option<&'static str>,
+    ) -> Result<Self> {
         let cluster = Cluster::start(Options::quick()).await?;
         let proxy = Proxy::start(cluster.server().address()).await?;
         let home = Home::found(cluster.server()).await?;
@@ -61,7 +66,8 @@ impl Lane {
         if let Some(mistake) = mistake {
             program = program.env("SEMEL_SEEDED_BUG", mistake);
         }
-        let first = serve(program, &home.url_at(proxy.address()), lease(fault)).await?;
+        let database = home.url_at(proxy.address());
+        let first = serve(program, &database, &lease(fault, setting)).await?;
         for guard in GUARDS {
             home.publish(&first, guard.name(), &guard.flow(&peer.url("")))
                 .await?;
@@ -69,6 +75,7 @@ impl Lane {
         let client = home.connect().await?;
         Ok(Self {
             fault,
+            setting,
             _cluster: cluster,
             proxy,
             home,
@@ -87,7 +94,23 @@ impl Lane {
             Some(mistake) => faults()?.env("SEMEL_SEEDED_BUG", mistake),
             None => Program::semel()?,
         };
-        serve(program, &self.home.url(), lease(self.fault)).await
+        let lease = lease(self.fault, self.setting);
+        serve(program, &self.home.url(), &lease).await
+    }
+
+    /// Whether no lease ended but the one that the fault ends: each server has begun one session, and a paused one may
+    /// have begun another when it woke up.
+    pub(super) async fn is_calm(&self) -> Result<bool> {
+        let sql = "SELECT process = $1, count(*) FROM sessions GROUP BY process";
+        let first = format!("pid {}", self.first.process.id());
+        let rows = self.client.query(sql, &[&first]).await?;
+        Ok(rows.iter().all(|row| {
+            let may_be = match row.get(0) {
+                true if self.fault == Fault::Pause => 2,
+                true | false => 1,
+            };
+            row.get::<_, i64>(1) <= may_be
+        }))
     }
 
     /// Has the earlier runs of all cells come to what their struck runs are to meet.
@@ -196,12 +219,13 @@ impl Lane {
     }
 }
 
-/// A server that only loses its database for a moment must not lose its lease with it.
-fn lease(fault: Fault) -> &'static str {
-    match fault {
-        Fault::Kill | Fault::Pause => "2s",
-        Fault::LostAnswer => "30s",
-    }
+/// A server that only loses its database for a moment must not lose its lease with it. Doubles with every setting.
+fn lease(fault: Fault, setting: u32) -> String {
+    let secs = match fault {
+        Fault::Kill | Fault::Pause => 2,
+        Fault::LostAnswer => 30,
+    };
+    format!("{}s", secs << setting)
 }
 
 /// Delivers what starts a run, or meets it.

@@ -133,6 +133,10 @@ impl CrashCell for Cell {
         }
     }
 
+    fn is_asked_before(self) -> bool {
+        self.point >= Point::Answered
+    }
+
     fn is_answered(self) -> bool {
         self.point >= Point::IntentBefore
     }

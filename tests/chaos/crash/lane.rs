@@ -2,7 +2,7 @@
 //! its own database, because faults reach as far as PostgreSQL itself.
 
 use anyhow::Result;
-use semel_testkit::{Cluster, Options, Program, Proxy};
+use semel_testkit::{Cluster, Options, Program, Proxy, patience};
 
 use super::fault::Fault;
 use super::table::Table;
@@ -32,13 +32,7 @@ impl<T: Table> Lane<T> {
         let cluster = Cluster::start(Options::quick()).await?;
         let proxy = Proxy::start(cluster.server().address()).await?;
         let home = Home::found(cluster.server()).await?;
-        // Where nothing is wrong on purpose, what takes over is the product as it is shipped.
-        let program = match mistake {
-            Some(mistake) => faults()?.env("SEMEL_SEEDED_BUG", mistake),
-            None => Program::semel()?,
-        };
-        let lease = format!("{}s", fault.lease_secs());
-        let second = serve(table.equip(program), &home.url(), &lease).await?;
+        let second = serve(second(&table, mistake)?, &home.url(), &lease(fault, 0)).await?;
         table.introduce(&home, &second).await?;
         Ok(Self {
             table,
@@ -52,7 +46,16 @@ impl<T: Table> Lane<T> {
         })
     }
 
-    /// Starts the server that the fault will strike. Its lease doubles with every setting of a round.
+    /// Replaces the server that takes over by one whose lease fits the setting of a round.
+    pub(crate) async fn replace_second(&mut self, setting: u32) -> Result<()> {
+        let program = second(&self.table, self.mistake)?;
+        self.second.process.sigterm()?;
+        self.second.process.until_exit(patience()).await?;
+        self.second = serve(program, &self.home.url(), &lease(self.fault, setting)).await?;
+        Ok(())
+    }
+
+    /// Starts the server that the fault will strike.
     pub(crate) async fn start_first(&self, harness: &Harness, setting: u32) -> Result<Served> {
         let program = faults()?.env("SEMEL_FAULTS", harness.socket());
         let mut program = self.table.equip(program);
@@ -60,7 +63,20 @@ impl<T: Table> Lane<T> {
             program = program.env("SEMEL_SEEDED_BUG", mistake);
         }
         let database = self.home.url_at(self.proxy.address());
-        let lease = format!("{}s", self.fault.lease_secs() << setting);
-        serve(program, &database, &lease).await
+        serve(program, &database, &lease(self.fault, setting)).await
     }
+}
+
+/// The server that takes over. Where nothing is wrong on purpose, it is the product as it is shipped.
+fn second<T: Table>(table: &T, mistake: Option<&'static str>) -> Result<Program> {
+    let program = match mistake {
+        Some(mistake) => faults()?.env("SEMEL_SEEDED_BUG", mistake),
+        None => Program::semel()?,
+    };
+    Ok(table.equip(program))
+}
+
+/// The lease of the servers. It doubles with every setting of a round.
+fn lease(fault: Fault, setting: u32) -> String {
+    format!("{}s", fault.lease_secs() << setting)
 }

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::table::CrashCell;
+use crate::crowd::post_until_taken;
 use crate::harness::Held;
 use crate::servers::Served;
 
@@ -78,7 +79,7 @@ fn deliver(
     let client = server.client.clone();
     let path = format!("/hooks/default/{flow}");
     let body = format!(r#"{{"id":"{id}"}}"#);
-    async move { Ok(client.post(&path, body).await?) }
+    async move { post_until_taken(&client, &path, &body).await }
 }
 
 /// The run that an answer names.

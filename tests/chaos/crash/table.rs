@@ -30,6 +30,12 @@ pub(crate) trait CrashCell: Copy + fmt::Display {
     /// Whether the destination has seen what it has to see before the fault strikes.
     fn is_seen(self, count: &Count) -> bool;
 
+    /// Whether the destination was asked before the run is at its point. On a slow machine the first try may fail to
+    /// connect, and the run comes to its point all the same.
+    fn is_asked_before(self) -> bool {
+        false
+    }
+
     /// Whether the sender has its answer before the run is at its point.
     fn is_answered(self) -> bool;
 
@@ -135,4 +141,11 @@ pub(crate) struct Finding<C> {
     pub(crate) counted: Counted,
     /// Everything that is not as it must be.
     pub(crate) objections: Vec<String>,
+}
+
+impl<C: CrashCell> Finding<C> {
+    /// Whether the destination acted more often than the table allows, which nothing excuses.
+    pub(crate) fn is_twice(&self) -> bool {
+        self.counted.effects > self.cell.expect().counted.effects.max(1)
+    }
 }

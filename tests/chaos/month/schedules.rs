@@ -265,7 +265,7 @@ async fn check_runs(month: &Month, fired: &HashSet<String>) -> Result<()> {
     let row = month.client.query_one(counted, &[]).await?;
     let (all, once): (i64, i64) = (row.get(0), row.get(1));
     ensure!(
-        all == once && all == fired.len() as i64,
+        all == once && all == keys.len() as i64,
         "{once} of {all} instants counted once, {} were fired",
         fired.len()
     );

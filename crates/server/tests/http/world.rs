@@ -9,12 +9,13 @@ use hyper::Method;
 use semel_api::types::{Approval, Promote, PushFlow, RunStatus, Wait};
 use semel_api::{Client, ClientError, Code};
 use semel_engine::{Engine, Options, ResourceLocation, RunArchive, Secret, StoredFiles};
-use semel_model::{FlowName, Networks, Rights, RunId, Span, TokenId};
+use semel_model::{FlowName, Networks, ResourceRef, Rights, RunId, Span, TokenId};
 use semel_server::auth::token_format;
 use semel_server::{RunFiles, ServerOptions, serve_with_admin};
 use semel_store::tokens::{self, NewToken};
 use semel_store::{Cell, CellOptions, kv, migrate, namespaces};
 use semel_testkit::{Database, Proxy, Server, patience, until, until_some};
+use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -124,7 +125,13 @@ impl World {
         let responses = Responses::default();
         options.inspector = Some(responses.inspector());
         options.wait_max = options.wait_max.max(patience());
-        let cell = Cell::connect(url, few_connections()).await?;
+        // A test of an outage chooses a short patience and wants its refusals quickly.
+        let mut connections = few_connections();
+        match options.accept_patience == ServerOptions::default().accept_patience {
+            true => options.accept_patience = patience(),
+            false => connections.read_slack = 1,
+        }
+        let cell = Cell::connect(url, connections).await?;
         let token = add_token(&cell, "main").await?;
         let secret = Secret::from_hex(&Secret::generate())?;
         let outputs = tempfile::tempdir()?;
@@ -218,10 +225,12 @@ impl World {
     pub(crate) async fn publish(&self, name: &str, rest: &str) -> Result<FlowName> {
         let flow: FlowName = name.parse()?;
         let source = format!("flow: {name}\n{rest}");
+        // Another text is another command.
+        let text = ResourceRef::from_digest(Sha256::digest(source.as_bytes()).into());
         self.client.push_flow(&flow, &PushFlow { source }).await?;
         let published = self
             .client
-            .publish_flow(&flow, &format!("publish {flow}"))
+            .publish_flow(&flow, &format!("publish {flow} {text}"))
             .await?;
         let promote = Promote {
             release: published.body.release,
@@ -302,10 +311,12 @@ pub(crate) fn refused<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Res
     }
 }
 
-/// A connection costs PostgreSQL more than most tests do: an engine has fewer of them than a server has.
+/// A connection costs PostgreSQL more than most tests do: an engine has fewer of them than a server has, and waits longer
+/// for them, because the machine may stand still.
 pub(crate) fn few_connections() -> CellOptions {
     CellOptions {
         engine_connections: 3,
+        read_slack: 10,
         ..CellOptions::default()
     }
 }

@@ -57,6 +57,9 @@ pub(super) async fn answer(
     if route.hold || behaviour == Some(Behaviour::HoldBeforeEffect) {
         hold(shared, &call.path, call.key.as_deref()).await;
     }
+    if !route.busy.is_zero() {
+        tokio::time::sleep(route.busy).await;
+    }
     if let Some(refusal) = refuse(shared, &call, route, behaviour, &query)? {
         return Ok(refusal);
     }

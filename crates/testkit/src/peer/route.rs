@@ -34,6 +34,8 @@ pub(super) struct Shop {
 pub(super) struct Route {
     pub(super) mode: Mode,
     pub(super) slow: Duration,
+    /// How much it works before it looks at a key and acts.
+    pub(super) busy: Duration,
     /// How much later it acts, long after it closed the connection.
     pub(super) late: Duration,
     /// How much it waits between the pieces of its answer.
@@ -52,6 +54,7 @@ impl Route {
         let mut route = Self {
             mode: Mode::Plain,
             slow: Duration::ZERO,
+            busy: Duration::ZERO,
             late: Duration::ZERO,
             drip: Duration::ZERO,
             id_chars: 0,
@@ -64,6 +67,7 @@ impl Route {
         while let Some(segment) = segments.next() {
             match segment {
                 "slow" => route.slow = Duration::from_millis(number(segments.next()).into()),
+                "busy" => route.busy = Duration::from_millis(number(segments.next()).into()),
                 "late" => route.late = Duration::from_millis(number(segments.next()).into()),
                 "drip" => route.drip = Duration::from_millis(number(segments.next()).into()),
                 "long-id" => route.id_chars = number(segments.next()) as usize,
@@ -176,10 +180,11 @@ mod tests {
 
     #[test]
     fn ways_of_behaving_stack_before_a_way_of_acting() {
-        let route = Route::of("/slow/50/status/503/fail-first/2/keyed/status/9");
+        let route = Route::of("/slow/50/busy/7/status/503/fail-first/2/keyed/status/9");
 
         assert_eq!(route.mode, Mode::Keyed);
         assert_eq!(route.slow, Duration::from_millis(50));
+        assert_eq!(route.busy, Duration::from_millis(7));
         assert_eq!((route.status, route.fail_first), (Some(503), 2));
     }
 
