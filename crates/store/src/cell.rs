@@ -50,6 +50,9 @@ const OWNED_CONNECTIONS_MAX: usize = 15;
 pub const CONNECTIONS_MAX: usize =
     ENGINE_CONNECTIONS_MAX + PEOPLE_CONNECTIONS_MAX + LIST_CONNECTIONS_MAX + OWNED_CONNECTIONS_MAX;
 
+/// How long a connection may take to open.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How long the engine's work waits for a connection of its pool.
 const ENGINE_WAIT_MAX: Duration = Duration::from_secs(5);
 
@@ -68,6 +71,9 @@ pub struct CellOptions {
     pub write_give_up: Duration,
     /// How many connections serve the engine's work, besides those with a single owner.
     pub engine_connections: usize,
+    /// The factor on the time limits of reads, and of the wait for a connection. 1 in production; tests take more,
+    /// because their machine may stand still.
+    pub read_slack: u32,
 }
 
 impl Default for CellOptions {
@@ -77,6 +83,7 @@ impl Default for CellOptions {
             write_patience: Duration::from_secs(10),
             write_give_up: Duration::from_secs(30),
             engine_connections: ENGINE_CONNECTIONS_MAX,
+            read_slack: 1,
         }
     }
 }
@@ -167,7 +174,8 @@ impl ReadError {
 impl Cell {
     /// Reads the address, connects once, and checks what the promises rest on.
     pub async fn connect(url: &str, options: CellOptions) -> Result<Self, ConnectError> {
-        let config = read_address(url)?;
+        let mut config = read_address(url)?;
+        config.connect_timeout(CONNECT_PATIENCE * options.read_slack);
         // Another part of the process may have installed the provider before; either is ours.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let tls = ClientConfig::with_platform_verifier().map_err(ConnectError::Tls)?;
@@ -176,6 +184,7 @@ impl Cell {
             config,
             tls,
             accept_unsafe: options.accept_unsafe,
+            read_slack: options.read_slack,
         };
         let cell = Self {
             shared: Arc::new(Shared::new(&connector, options.engine_connections)),
@@ -309,7 +318,6 @@ impl Shared {
 fn read_address(url: &str) -> Result<Config, ConnectError> {
     let mut config: Config = url.parse().map_err(ConnectError::Address)?;
     config.application_name("semel");
-    config.connect_timeout(Duration::from_secs(5));
     config.tcp_user_timeout(Duration::from_secs(10));
     config.keepalives_idle(Duration::from_secs(10));
     if config.get_ssl_mode() == SslMode::Prefer

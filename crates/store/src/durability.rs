@@ -5,13 +5,27 @@
 //! round trip that carries its settings, and a server that must not be written to answers with an
 //! error of its own.
 
-use tokio_postgres::Error;
+use tokio_postgres::{Error, SimpleQueryMessage};
 
 /// The code of the error that a standby answers with.
 pub(crate) const STANDBY: &str = "SM002";
 
 /// The code of the error that a server answers with that may lose commits.
 pub(crate) const UNSAFE: &str = "SM003";
+
+/// Whether a server may be written to: what [`ASSERT_DURABLE`] asserts, at a tenth of its cost.
+pub(crate) const IS_DURABLE: &str = "
+    SELECT NOT pg_is_in_recovery()
+           AND current_setting('fsync') = 'on' AND current_setting('full_page_writes') = 'on'
+           AND current_setting('synchronous_commit') IN ('on', 'remote_apply')";
+
+/// Reads the answer to [`IS_DURABLE`].
+pub(crate) fn is_shown(answers: &[SimpleQueryMessage]) -> bool {
+    answers.iter().any(|answer| match answer {
+        SimpleQueryMessage::Row(row) => row.get(0) == Some("t"),
+        SimpleQueryMessage::CommandComplete(_) | SimpleQueryMessage::RowDescription(_) | _ => false,
+    })
+}
 
 /// Raises an error where a server must not be written to. The error names the setting, its value
 /// and what to do.

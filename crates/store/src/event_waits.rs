@@ -106,8 +106,7 @@ pub async fn paths(
     event: &str,
 ) -> Result<Vec<String>, ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(PATHS).await?;
-    let rows = client.query(&statement, &[&namespace_id, &event]).await?;
+    let rows = client.query(PATHS, &[&namespace_id, &event]).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 

@@ -81,9 +81,8 @@ pub async fn remove(cell: EveryCell<'_>, told: &[GateExit]) -> Result<(), ReadEr
         rows.push(*exit);
     }
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(REMOVE).await?;
     client
-        .execute(&statement, &[&rows.runs, &rows.gates, &rows.seqs])
+        .execute(REMOVE, &[&rows.runs, &rows.gates, &rows.seqs])
         .await?;
     Ok(())
 }
@@ -91,8 +90,7 @@ pub async fn remove(cell: EveryCell<'_>, told: &[GateExit]) -> Result<(), ReadEr
 /// Takes exits whose gates have not been notified for a while.
 pub async fn take_overdue(cell: &Cell) -> Result<Vec<GateExit>, ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(OVERDUE).await?;
-    let rows = client.query(&statement, &[&OVERDUE_MAX]).await?;
+    let rows = client.query(OVERDUE, &[&OVERDUE_MAX]).await?;
     let read = |row: &tokio_postgres::Row| GateExit {
         run: RunId::from_uuid(row.get(0)),
         gate: GateId::from_uuid(row.get(1)),

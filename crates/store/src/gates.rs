@@ -100,8 +100,7 @@ pub const AHEAD_MAX: i64 = 1_000;
 /// Runs that were woken and did not come.
 pub async fn list_overdue(cell: &Cell) -> Result<Vec<WakeUp>, ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(OVERDUE).await?;
-    let rows = client.query(&statement, &[&OVERDUE_MAX]).await?;
+    let rows = client.query(OVERDUE, &[&OVERDUE_MAX]).await?;
     Ok(rows
         .iter()
         .map(|row| WakeUp {
@@ -118,9 +117,8 @@ pub async fn find_entry(
     run: RunId,
 ) -> Result<Option<GateEntry>, ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(FIND).await?;
     let values: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [gate.as_uuid(), run.as_uuid()];
-    let row = client.query_opt(&statement, &values).await?;
+    let row = client.query_opt(FIND, &values).await?;
     Ok(row.as_ref().map(|row| read_entry(row, 0)))
 }
 

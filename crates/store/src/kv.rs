@@ -226,9 +226,8 @@ pub(crate) fn in_order<'a>(batch: &[&'a Transition]) -> Vec<Placed<'a>> {
 pub async fn get(cell: SlotCell<'_>, namespace_id: i32, entry: &str) -> Result<Value, ReadError> {
     let slot = column(slot(namespace_id, entry));
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(READ).await?;
     let row = client
-        .query_opt(&statement, &[&slot, &namespace_id, &entry])
+        .query_opt(READ, &[&slot, &namespace_id, &entry])
         .await?;
     Ok(row.map_or(Value::Null, |row| read_value(&row)))
 }

@@ -303,8 +303,7 @@ fn read_newest(row: &Row) -> (Uuid, NewestVersion) {
 /// How a version stands to the newest of its object that was accepted.
 pub async fn judge(cell: SlotCell<'_>, gate: GateId, version: &Version) -> Result<Age, ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(READ).await?;
-    let rows = client.query(&statement, &[&vec![*gate.as_uuid()]]).await?;
+    let rows = client.query(READ, &[&vec![*gate.as_uuid()]]).await?;
     Ok(match rows.first().map(read_newest) {
         Some((_, newest)) => newest.judge(version),
         None => Age::Newest,

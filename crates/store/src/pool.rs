@@ -1,6 +1,6 @@
 //! Pooled connections, and what happens to a statement whose caller went away.
 //!
-//! A connection of the engine's pool always goes back to it: what the engine asks for is bounded,
+//! A connection of the engine's pool goes back to it once it has answered: what the engine asks for is bounded,
 //! and a cancelled write would be one more answer that is not known. A connection of the requests'
 //! pool can only read. When a request is dropped (its client hung up, or its time was over) while a
 //! statement runs, the statement is cancelled and the connection closed, so that a client cannot
@@ -14,8 +14,10 @@ use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, QueueMode,
     RecyclingMethod, Runtime, Transaction,
 };
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error, Row, ToStatement};
+use tokio_postgres::{Error, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::cell::{Connector, Session};
@@ -23,35 +25,62 @@ use crate::cell::{Connector, Session};
 /// How long a cancellation may take to reach the server.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
 
+/// After how long without use a pooled connection has to show that it is alive.
+const CHECK_AFTER: Duration = Duration::from_secs(1);
+
 /// How long a pooled connection may take to show that it is alive, and to be made again.
 const CHECK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a connection may take to answer what nobody waits for any more: longer than a statement may run.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(20);
+
+/// What PostgreSQL says of a prepared statement that no longer fits.
+const OUTDATED: [SqlState; 2] = [
+    SqlState::FEATURE_NOT_SUPPORTED,
+    SqlState::INVALID_SQL_STATEMENT_NAME,
+];
 
 /// How long a new connection of a pool may take.
 const CREATE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Makes a pool of connections of a kind.
 pub(crate) fn pool(connector: &Connector, session: Session, size: usize, wait: Duration) -> Pool {
-    // Verified recycling notices dead sockets and sessions that were left in a transaction.
+    // A socket that is known to be closed is noticed; whether the other end lives is asked below.
     let recycling = ManagerConfig {
-        recycling_method: RecyclingMethod::Verified,
+        recycling_method: RecyclingMethod::Fast,
     };
     let manager = Manager::from_config(connector.config.clone(), connector.tls.clone(), recycling);
-    let opening = std::sync::Arc::new(connector.opening(session));
+    let opens = std::sync::Arc::new(connector.clone());
+    let slack = connector.read_slack;
+    let (check_patience, create_patience) = (CHECK_PATIENCE * slack, CREATE_PATIENCE * slack);
     let build = Pool::builder(manager)
         .max_size(size)
         // The connection that was used last is used next: its caches are warm, and a quiet server keeps few busy.
         .queue_mode(QueueMode::Lifo)
         .runtime(Runtime::Tokio1)
-        .wait_timeout(Some(wait))
-        .create_timeout(Some(CREATE_PATIENCE))
-        .recycle_timeout(Some(CHECK_PATIENCE))
-        .post_create(Hook::async_fn(move |client, _| {
-            let opening = opening.clone();
+        .wait_timeout(Some(wait * slack))
+        .create_timeout(Some(create_patience))
+        .recycle_timeout(Some(check_patience))
+        .pre_recycle(Hook::async_fn(move |client, used| {
+            let is_fresh = used.last_used() < CHECK_AFTER;
             Box::pin(async move {
-                client
-                    .batch_execute(&opening)
-                    .await
-                    .map_err(HookError::Backend)
+                if is_fresh {
+                    return Ok(());
+                }
+                // The pool sets its hooks no limit.
+                match timeout(check_patience, client.simple_query("")).await {
+                    Ok(alive) => alive.map(drop).map_err(HookError::Backend),
+                    Err(_) => Err(HookError::message("no answer in time")),
+                }
+            })
+        }))
+        .post_create(Hook::async_fn(move |client, _| {
+            let opens = opens.clone();
+            Box::pin(async move {
+                match timeout(create_patience, opens.begin(client, session)).await {
+                    Ok(begun) => begun.map_err(HookError::Backend),
+                    Err(_) => Err(HookError::message("no answer in time")),
+                }
             })
         }))
         .build();
@@ -82,39 +111,65 @@ impl PooledClient {
         }
     }
 
-    /// Asks for rows.
-    pub async fn query<T: ?Sized + ToStatement>(
+    /// Asks for rows. The connection keeps the statement, as for the next three.
+    pub async fn query(
         &self,
-        statement: &T,
+        text: &str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Error> {
-        self.unanswered.fetch_add(1, Ordering::AcqRel);
-        let answer = self.wrapper().query(statement, values).await;
-        self.unanswered.fetch_sub(1, Ordering::AcqRel);
-        answer
+        self.answered(async {
+            let statement = self.wrapper().prepare_cached(text).await?;
+            self.wrapper().query(&statement, values).await
+        })
+        .await
     }
 
     /// Asks for one row.
-    pub async fn query_one<T: ?Sized + ToStatement>(
+    pub async fn query_one(
         &self,
-        statement: &T,
+        text: &str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Row, Error> {
-        self.unanswered.fetch_add(1, Ordering::AcqRel);
-        let answer = self.wrapper().query_one(statement, values).await;
-        self.unanswered.fetch_sub(1, Ordering::AcqRel);
-        answer
+        self.answered(async {
+            let statement = self.wrapper().prepare_cached(text).await?;
+            self.wrapper().query_one(&statement, values).await
+        })
+        .await
     }
 
     /// Asks for one row or none.
-    pub async fn query_opt<T: ?Sized + ToStatement>(
+    pub async fn query_opt(
         &self,
-        statement: &T,
+        text: &str,
         values: &[&(dyn ToSql + Sync)],
     ) -> Result<Option<Row>, Error> {
+        self.answered(async {
+            let statement = self.wrapper().prepare_cached(text).await?;
+            self.wrapper().query_opt(&statement, values).await
+        })
+        .await
+    }
+
+    /// Carries a statement out, and says how many rows it touched.
+    pub async fn execute(&self, text: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
+        self.answered(async {
+            let statement = self.wrapper().prepare_cached(text).await?;
+            self.wrapper().execute(&statement, values).await
+        })
+        .await
+    }
+
+    /// Notes whether an answer was read to its end. A statement that no longer fits the schema, because a migration
+    /// changed what it gives, is prepared anew the next time.
+    async fn answered<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         self.unanswered.fetch_add(1, Ordering::AcqRel);
-        let answer = self.wrapper().query_opt(statement, values).await;
+        let answer = asked.await;
         self.unanswered.fetch_sub(1, Ordering::AcqRel);
+        if let Err(error) = &answer
+            && matches!(error.code(), Some(code) if OUTDATED.contains(code))
+        {
+            self.wrapper().statement_cache.clear();
+        }
         answer
     }
 
@@ -135,7 +190,12 @@ impl PooledClient {
 impl Deref for PooledClient {
     type Target = ClientWrapper;
 
+    /// What is sent through this is not counted: a connection of the engine's pool shows that it is free before it
+    /// goes back.
     fn deref(&self) -> &ClientWrapper {
+        if self.cancels_by.is_none() {
+            self.uncounted.store(true, Ordering::Release);
+        }
         self.wrapper()
     }
 }
@@ -153,22 +213,38 @@ impl DerefMut for PooledClient {
 
 impl Drop for PooledClient {
     fn drop(&mut self) {
-        let (Some(object), Some(tls)) = (self.object.take(), self.cancels_by.take()) else {
+        let busy = *self.unanswered.get_mut() > 0 || *self.uncounted.get_mut();
+        let Some(object) = self.object.take().filter(|_| busy) else {
             return;
         };
-        let busy = *self.unanswered.get_mut() > 0 || *self.uncounted.get_mut();
-        if !busy {
-            return;
-        }
-        let cancel = object.cancel_token();
-        // Closes the socket; the server would notice only when it has something to send.
-        drop(Object::take(object));
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(tokio::time::timeout(CANCEL_PATIENCE, async move {
-                if let Err(error) = cancel.cancel_query(tls).await {
-                    tracing::debug!(%error, "a statement could not be cancelled");
+        match (
+            self.cancels_by.take(),
+            tokio::runtime::Handle::try_current(),
+        ) {
+            (Some(tls), runtime) => {
+                let cancel = object.cancel_token();
+                // Closes the socket; the server would notice only when it has something to send.
+                drop(Object::take(object));
+                if let Ok(runtime) = runtime {
+                    runtime.spawn(timeout(CANCEL_PATIENCE, async move {
+                        if let Err(error) = cancel.cancel_query(tls).await {
+                            tracing::debug!(%error, "a statement could not be cancelled");
+                        }
+                    }));
                 }
-            }));
+            }
+            (None, Ok(runtime)) => drop(runtime.spawn(give_back(object))),
+            // The statement is carried out, and the connection closed after it.
+            (None, Err(_)) => drop(Object::take(object)),
         }
+    }
+}
+
+/// Gives a connection back to its pool once it has answered everything. One that does not is closed when it has: the
+/// next caller would wait behind a statement that nobody waits for.
+async fn give_back(object: Object) {
+    let answered = timeout(ANSWER_PATIENCE, object.simple_query("")).await;
+    if !matches!(answered, Ok(Ok(_))) {
+        drop(Object::take(object));
     }
 }

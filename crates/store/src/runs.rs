@@ -203,8 +203,7 @@ async fn read_views(
     let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
     let wrong = "$1::int4 IS NOT NULL";
     let text = SeededBug::NamespaceNotCompared.in_text(GET, "r.namespace_id = $1", wrong);
-    let statement = client.prepare_cached(text).await?;
-    let rows = client.query(&statement, &[&namespace_id, &ids]).await?;
+    let rows = client.query(text, &[&namespace_id, &ids]).await?;
     Ok(rows.iter().map(read_view).collect())
 }
 
@@ -228,9 +227,8 @@ pub async fn find_release(
     run: RunId,
 ) -> Result<Option<(i32, Date)>, ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(RELEASE).await?;
     let row = client
-        .query_opt(&statement, &[&namespace_id, run.as_uuid()])
+        .query_opt(RELEASE, &[&namespace_id, run.as_uuid()])
         .await?;
     Ok(row.map(|row| (row.get(0), row.get(1))))
 }
@@ -286,8 +284,7 @@ async fn read_snapshots(
     runs: &[RunId],
 ) -> Result<Vec<RunSnapshot>, ReadError> {
     let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
-    let statement = client.prepare_cached(STATES).await?;
-    let rows = client.query(&statement, &[&ids]).await?;
+    let rows = client.query(STATES, &[&ids]).await?;
     Ok(rows
         .iter()
         .map(|row| RunSnapshot {

@@ -238,8 +238,7 @@ pub async fn claim(cell: EveryCell<'_>, claim: &TaskClaim) -> Result<Vec<Claimed
         &lease,
         claim.caller.as_uuid(),
     ];
-    let statement = client.prepare_cached(CLAIM).await?;
-    let rows = client.query(&statement, &values).await?;
+    let rows = client.query(CLAIM, &values).await?;
     Ok(rows.iter().map(read_claimed).collect())
 }
 
@@ -348,9 +347,8 @@ pub async fn find_run(
     task: EffectId,
 ) -> Result<Option<RunId>, ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(RUN).await?;
     let row = client
-        .query_opt(&statement, &[&namespace_id, task.as_uuid()])
+        .query_opt(RUN, &[&namespace_id, task.as_uuid()])
         .await?;
     Ok(row.map(|row| RunId::from_uuid(row.get(0))))
 }
@@ -362,9 +360,8 @@ pub async fn find_queue(
     task: EffectId,
 ) -> Result<Option<String>, ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(QUEUE).await?;
     let row = client
-        .query_opt(&statement, &[&namespace_id, task.as_uuid()])
+        .query_opt(QUEUE, &[&namespace_id, task.as_uuid()])
         .await?;
     Ok(row.map(|row| row.get(0)))
 }

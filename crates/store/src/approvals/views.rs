@@ -163,8 +163,7 @@ async fn find_in(
     wait: WaitId,
 ) -> Result<Option<ApprovalView>, ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(FIND).await?;
-    let row = client.query_opt(&statement, &[wait.as_uuid()]).await?;
+    let row = client.query_opt(FIND, &[wait.as_uuid()]).await?;
     let found = row.as_ref().map(read_view);
     // What belongs to another namespace is not there.
     Ok(found.filter(|it| namespace_id.is_none_or(|of| it.namespace_id == of)))

@@ -203,9 +203,8 @@ impl OutboxTaker {
             (TAKE_EVENTS, TAKE_MAX, self.last_events),
         ] {
             let room = most - i64::try_from(taken.len()).unwrap_or(most);
-            let statement = client.prepare_cached(text).await?;
             let values: [&(dyn ToSql + Sync); 4] = [session.as_uuid(), &room, &last, &secs];
-            let rows = client.query(&statement, &values).await?;
+            let rows = client.query(text, &values).await?;
             taken.extend(in_turns(rows.iter().map(read_taken).collect(), last));
         }
         let again = taken.iter().filter(|it| it.tries > 1);

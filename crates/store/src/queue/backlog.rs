@@ -18,9 +18,6 @@ pub async fn count_backlog(
     limit: i64,
 ) -> Result<i64, ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(BACKLOG).await?;
-    let row = client
-        .query_one(&statement, &[&namespace_id, &limit])
-        .await?;
+    let row = client.query_one(BACKLOG, &[&namespace_id, &limit]).await?;
     Ok(row.get(0))
 }

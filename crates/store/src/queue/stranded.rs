@@ -67,8 +67,7 @@ pub async fn wake_stranded(
 ) -> Result<(Vec<RunId>, Option<RunId>), ReadError> {
     let after = after.map_or_else(Uuid::nil, |run| *run.as_uuid());
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(WAKE_STRANDED).await?;
-    let row = client.query_one(&statement, &[&after]).await?;
+    let row = client.query_one(WAKE_STRANDED, &[&after]).await?;
     let (awake, next): (Vec<Uuid>, Option<Uuid>) = (row.get(0), row.get(1));
     let awake = awake.into_iter().map(RunId::from_uuid).collect();
     Ok((awake, next.map(RunId::from_uuid)))

@@ -33,15 +33,13 @@ pub async fn wake_at_gate(cell: EveryCell<'_>, summons: &[WakeUp]) -> Result<(),
     let runs: Vec<Uuid> = summons.iter().map(|it| *it.run.as_uuid()).collect();
     let times: Vec<Timestamp> = summons.iter().map(|it| it.at).collect();
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(WAKE_AT_GATE).await?;
-    client.execute(&statement, &[&runs, &times]).await?;
+    client.execute(WAKE_AT_GATE, &[&runs, &times]).await?;
     Ok(())
 }
 
 /// Moves a run that waits to begin forward or, where it is negative, back among those that are due.
 pub async fn give_head_start(cell: SlotCell<'_>, run: RunId, secs: f64) -> Result<(), ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(HEAD_START).await?;
-    client.execute(&statement, &[run.as_uuid(), &secs]).await?;
+    client.execute(HEAD_START, &[run.as_uuid(), &secs]).await?;
     Ok(())
 }

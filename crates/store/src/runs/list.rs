@@ -252,8 +252,7 @@ pub async fn list(
         values.push(number);
     }
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(text).await?;
-    let rows = client.query(&statement, &values).await?;
+    let rows = client.query(text, &values).await?;
     Ok(match filter.state.is_some() {
         true => Listed::read_searched(&rows, limit, search, read_view, position),
         false => Listed::read(&rows, limit, read_view, position),

@@ -86,13 +86,14 @@ async fn a_statement_of_the_engine_is_never_cancelled() -> Result<()> {
         .batch_execute("CREATE TABLE kept (n int); SET statement_timeout = 0")
         .await?;
     // Parsing takes the lock as well: what waits for it must be the whole statement.
-    let insert = reader.prepare_cached("INSERT INTO kept VALUES (1)").await?;
+    let insert = "INSERT INTO kept VALUES (1)";
+    reader.prepare_cached(insert).await?;
     let locking = world.connect().await?;
     locking
         .batch_execute("BEGIN; LOCK TABLE kept IN SHARE MODE")
         .await?;
 
-    let asked = tokio::spawn(async move { reader.execute(&insert, &[]).await });
+    let asked = tokio::spawn(async move { reader.execute(insert, &[]).await });
     world.until_waiting_for_a_lock().await?;
     asked.abort();
     let gone = asked.await;
