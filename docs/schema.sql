@@ -10,7 +10,7 @@ CREATE TYPE run_state AS ENUM ('active', 'in_doubt', 'needs_review', 'quarantine
 CREATE TYPE queue_stage AS ENUM ('ready', 'retrying', 'waiting', 'stopped');
 CREATE TYPE effect_state AS ENUM ('pending', 'retrying', 'done', 'failed', 'in_doubt');
 CREATE TYPE effect_guard AS ENUM ('transaction', 'key', 'natural', 'probe', 'repeat', 'review');
-CREATE TYPE attention_kind AS ENUM ('doubt', 'needs_review', 'quarantined');
+CREATE TYPE attention_kind AS ENUM ('doubt', 'needs_review', 'quarantined', 'named_effect');
 CREATE TYPE child_state AS ENUM ('pending', 'open', 'succeeded', 'failed', 'cancelled');
 CREATE TYPE wait_state AS ENUM ('open', 'answered', 'elapsed', 'cancelled');
 CREATE TYPE task_state AS ENUM ('open', 'held', 'done', 'failed', 'lost', 'withdrawn');
@@ -19,7 +19,7 @@ CREATE TYPE tick_verdict AS ENUM ('fired', 'skipped');
 CREATE TYPE pass_state AS ENUM ('open', 'done', 'failed');
 CREATE TYPE gate_place AS ENUM ('waiting', 'debouncing', 'granted', 'running', 'joining', 'dropped');
 CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'failed');
-CREATE TYPE named_effect_state AS ENUM ('absent', 'pending', 'done', 'failed', 'in_doubt');
+CREATE TYPE named_effect_state AS ENUM ('absent', 'pending', 'done', 'failed', 'in_doubt', 'undoing');
 CREATE TYPE tally_kind AS ENUM ('accepted', 'repeat', 'mismatch', 'stale', 'succeeded', 'failed', 'cancelled', 'superseded', 'stopped', 'effect_done', 'effect_failed', 'effect_doubted');
 CREATE TYPE tally_unit AS ENUM ('minute', 'hour', 'day');
 CREATE TYPE alert_kind AS ENUM ('doubt', 'needs_review', 'quarantined', 'held', 'mismatch', 'approval_pending', 'approval_overdue', 'duplicates', 'not_proven', 'event_unreadable', 'test');
@@ -125,6 +125,19 @@ AS $function$ BEGIN
                 USING ERRCODE = 'insufficient_privilege';
         END IF;
         RETURN NULL;
+    END $function$;
+
+-- Removes a stretch of a chain and keeps its seal, for retention: with the rights of the owner of these tables, where they belong to a role of their own.
+CREATE OR REPLACE FUNCTION remove_audit_stretch(chain_of integer, first_place bigint, last_place bigint, followed bytea, seal bytea, latest timestamp with time zone, acts bigint[], done_at timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$ BEGIN
+        INSERT INTO audit_removed
+            (namespace_id, first_position, last_position, digest_before, digest, latest_at, removed_at)
+        VALUES (chain_of, first_place, last_place, followed, seal, latest, done_at);
+        DELETE FROM audit WHERE id = ANY (acts);
+        DELETE FROM audit_chain
+         WHERE namespace_id = chain_of AND position BETWEEN first_place AND last_place;
     END $function$;
 
 -- What every write of the journal reads: the offset of Semel's clock from the server's, and the version of what is paused.
@@ -258,11 +271,27 @@ CREATE TABLE tokens (
     issuer text,
     -- What the provider knows the person by; null for an API token.
     subject text,
+    -- Whether its secret may have been derived from the installation's secret key, so that whoever has that key can compute it: true unless the binary that stored it says that it was drawn at random.
+    derived boolean NOT NULL DEFAULT true,
+    -- The token or the person that made it; null where somebody did with access to the database itself.
+    made_by uuid,
+    -- The person that made it, or the token that made it; null where no person of the namespace did. It works no longer than for a while after the last sign-in of that person.
+    person uuid,
+    -- When it stops working at the latest, however often that person signs in; null where no person made it.
+    ends_at timestamp with time zone,
+    -- The token, encrypted with the master key, for a repeat of the request that made it; null soon after.
+    sealed bytea,
+    -- Until when a repeat of that request is shown the token.
+    sealed_until timestamp with time zone,
 
     CONSTRAINT tokens_pkey PRIMARY KEY (id),
+    CONSTRAINT tokens_made_by_fkey FOREIGN KEY (made_by) REFERENCES tokens(id),
     CONSTRAINT tokens_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces(id),
+    CONSTRAINT tokens_person_fkey FOREIGN KEY (person) REFERENCES tokens(id),
     CONSTRAINT tokens_check CHECK (((cardinality(queues) = 0) OR ('work'::text = ANY (rights)))),
     CONSTRAINT tokens_check1 CHECK ((((kind = 'person'::text) = (issuer IS NOT NULL)) AND ((kind = 'person'::text) = (subject IS NOT NULL)))),
+    CONSTRAINT tokens_check2 CHECK (((person IS NULL) = (ends_at IS NULL))),
+    CONSTRAINT tokens_check3 CHECK (((sealed IS NULL) = (sealed_until IS NULL))),
     CONSTRAINT tokens_digest_check CHECK ((octet_length(digest) = 32)),
     CONSTRAINT tokens_kind_check CHECK ((kind = ANY (ARRAY['api'::text, 'person'::text]))),
     CONSTRAINT tokens_networks_check CHECK ((array_position(networks, NULL::cidr) IS NULL)),
@@ -271,7 +300,10 @@ CREATE TABLE tokens (
     CONSTRAINT tokens_role_check CHECK ((role = ANY (ARRAY['observer'::text, 'viewer'::text, 'operator'::text, 'approver'::text, 'editor'::text, 'admin'::text, 'worker'::text])))
 );
 CREATE INDEX tokens_by_age ON tokens USING btree (namespace_id, created_at, id);
+CREATE INDEX tokens_by_maker ON tokens USING btree (made_by) WHERE (made_by IS NOT NULL);
+CREATE INDEX tokens_by_owner ON tokens USING btree (person) WHERE (person IS NOT NULL);
 CREATE UNIQUE INDEX tokens_by_person ON tokens USING btree (issuer, subject, namespace_id) WHERE (kind = 'person'::text);
+CREATE INDEX tokens_by_seal ON tokens USING btree (sealed_until) WHERE (sealed_until IS NOT NULL);
 
 -- Which role the members of a group have who sign in through an identity provider.
 CREATE TABLE group_roles (
@@ -460,10 +492,33 @@ CREATE TABLE claims (
     dropped_at timestamp with time zone,
     -- How many times the key came back as a new intent, whose effects have new keys. Null for never.
     intent integer,
+    -- When the row goes whose runs are gone: destinations remember keys for so long. Null where runs are left, and where a memory has no end.
+    kept_until timestamp with time zone,
 
     CONSTRAINT claims_pkey PRIMARY KEY (id)
 );
 CREATE INDEX claims_by_expiry ON claims USING btree (expires_at) WHERE (expires_at IS NOT NULL);
+CREATE INDEX claims_by_memory ON claims USING btree (kept_until) WHERE (kept_until IS NOT NULL);
+
+-- Effects that were undone, or performed again under another key: the next run of their key must know of them when the history is gone. Removed with the claim.
+CREATE TABLE kept_generations (
+    -- The first run of the key, or the child run at the same place of it: the keys of effects derive from it.
+    first_run uuid NOT NULL,
+    -- The step's path in the flow.
+    step text NOT NULL,
+    -- The latest generation of the effect.
+    generation integer NOT NULL,
+    -- How many times the key had come back as a new intent by then.
+    intent integer NOT NULL,
+    -- Whether the effect of that generation was undone: the next one has another.
+    undone boolean NOT NULL,
+    -- Until when the destination may remember the key of that generation: infinity for a marker of a db step.
+    kept_until timestamp with time zone NOT NULL,
+
+    CONSTRAINT kept_generations_pkey PRIMARY KEY (first_run, step),
+    CONSTRAINT kept_generations_generation_check CHECK ((generation >= 0)),
+    CONSTRAINT kept_generations_intent_check CHECK ((intent >= 0))
+);
 
 -- One row per run: what it is, and how it ended. What changes often is in the queue.
 CREATE TABLE runs (
@@ -520,8 +575,10 @@ CREATE TABLE queue (
     epoch bigint NOT NULL,
     -- The number of the journal's last row: the next write must follow it.
     seq integer NOT NULL,
-    -- Takes since the last progress; five quarantine the run.
+    -- Takes since the last progress; five quarantine the run. From the third on, only takes of this run alone count.
     stalled_takes smallint NOT NULL DEFAULT 0,
+    -- How many runs without progress its last take as one of them took together; negative where it came back by itself, without a crash. 0 where there was none since its last progress.
+    suspects smallint NOT NULL DEFAULT 0,
     -- Why it is not held: ready, retrying, waiting, or stopped until an operator acts.
     stage queue_stage NOT NULL DEFAULT 'ready'::queue_stage,
     -- An operator asked for its end; its holder sees this with its next write.
@@ -554,6 +611,12 @@ CREATE TABLE sessions (
     lost_at timestamp with time zone,
     -- When its process began to stop: it completes what it holds, and others do its background duties.
     leaving_at timestamp with time zone,
+    -- The boot of the machine on which its process holds the lock of a state folder. Null where it holds none: then only the lease ends the session.
+    boot_id uuid,
+    -- The device of the lock's file, as the system numbers it. Null where boot_id is.
+    lock_device bigint,
+    -- The number of the lock's file on its device. Null where boot_id is.
+    lock_inode bigint,
 
     CONSTRAINT sessions_pkey PRIMARY KEY (id)
 );
@@ -611,26 +674,26 @@ CREATE TABLE effects (
 CREATE INDEX effects_by_external_id ON ONLY effects USING btree (namespace_id, external_id) WHERE (external_id IS NOT NULL);
 CREATE INDEX effects_by_time ON ONLY effects USING brin (intended_at) WITH (autosummarize='on', pages_per_range='32');
 
--- Effects in doubt, and runs that need review or are quarantined. Written and removed in the commits that make it so; an index on the states themselves would cost every effect and every run.
+-- Effects in doubt, runs that need review or are quarantined, and names of effects that are in doubt. Written and removed in the commits that make it so; an index on the states themselves would cost every effect and every run.
 CREATE TABLE attention (
-    -- The effect, for a doubt; otherwise the run.
+    -- The effect, for a doubt; the named effect, for a name; otherwise the run.
     subject_id uuid NOT NULL,
     -- What is the matter.
     kind attention_kind NOT NULL,
-    -- Copied from the run, to find the effect.
+    -- Copied from the run, to find the effect; -infinity for a name.
     partition_date date NOT NULL,
     -- The namespace that owns it.
     namespace_id integer NOT NULL,
-    -- The run.
-    run_id uuid NOT NULL,
-    -- The flow.
-    flow_id integer NOT NULL,
-    -- The step's path in the flow, for a doubt; otherwise empty.
+    -- The run. Null for a name, which belongs to none.
+    run_id uuid,
+    -- The flow. Null for a name.
+    flow_id integer,
+    -- The step's path in the flow, for a doubt and for a name that a run holds; otherwise empty.
     step text NOT NULL,
-    -- When the latest attempt was intended, for a doubt; otherwise when the run was stopped.
+    -- When the latest attempt was intended, for a doubt; when its holder began it, for a name; otherwise when the run was stopped.
     since timestamp with time zone NOT NULL,
-    -- Copied from the run, by which runs are listed.
-    accepted_at timestamp with time zone NOT NULL,
+    -- Copied from the run, by which runs are listed. Null for a name.
+    accepted_at timestamp with time zone,
     -- Whether the run is a child of another.
     is_child boolean NOT NULL,
     -- Who looks into a doubt, as an operator said.
@@ -640,7 +703,8 @@ CREATE TABLE attention (
     -- Until when a doubt is put off.
     snoozed_until timestamp with time zone,
 
-    CONSTRAINT attention_pkey PRIMARY KEY (subject_id, kind, partition_date)
+    CONSTRAINT attention_pkey PRIMARY KEY (subject_id, kind, partition_date),
+    CONSTRAINT of_a_run_or_a_name CHECK ((((kind = 'named_effect'::attention_kind) = (run_id IS NULL)) AND ((kind = 'named_effect'::attention_kind) = (flow_id IS NULL)) AND ((kind = 'named_effect'::attention_kind) = (accepted_at IS NULL))))
 );
 CREATE INDEX attention_by_age ON attention USING btree (kind, namespace_id, since, subject_id);
 CREATE INDEX attention_by_run ON attention USING btree (namespace_id, kind, accepted_at, run_id);
@@ -1345,23 +1409,37 @@ CREATE TABLE named_effects (
     fault json,
     -- What a holder reported too late, for operators.
     note text,
+    -- How often other runs reused it since it is done: an undo stops for an operator where that is not 0.
+    reuse_count integer NOT NULL DEFAULT 0,
+    -- The first 16 of those runs.
+    reused_by uuid[] NOT NULL DEFAULT '{}'::uuid[],
+    -- The length of the journal of undo_run when that began to undo it. Null where no undo is under way or in doubt.
+    undo_seq integer,
+    -- The run that last began to undo it: its holder, or a later run of that one's key. Null before the first undo.
+    undo_run uuid,
+    -- The length of its run's journal when that last began it, by which what the run said before is told from what it said after. Null for a script.
+    holder_seq integer,
+    -- Whether something may remember a key of it without end: the marker of a db step, the claim of another flow, or a program that was given the key.
+    endless boolean NOT NULL DEFAULT false,
 
     CONSTRAINT named_effects_pkey PRIMARY KEY (id),
-    CONSTRAINT expires_unless_open CHECK (((expires_at IS NULL) = (state = ANY (ARRAY['pending'::named_effect_state, 'in_doubt'::named_effect_state])))),
+    CONSTRAINT expires_unless_open CHECK (((expires_at IS NULL) = (state = ANY (ARRAY['pending'::named_effect_state, 'in_doubt'::named_effect_state, 'undoing'::named_effect_state])))),
     CONSTRAINT leased_while_a_script_holds CHECK (((lease_until IS NOT NULL) = ((state = 'pending'::named_effect_state) AND (holder_run IS NULL)))),
     CONSTRAINT named_effects_generation_check CHECK ((generation >= 0)),
     CONSTRAINT named_effects_keep_ms_check CHECK ((keep_ms > 0)),
     CONSTRAINT named_effects_key_check CHECK (((octet_length(key) >= 1) AND (octet_length(key) <= 1024))),
     CONSTRAINT named_effects_lease_ms_check CHECK ((lease_ms > 0)),
     CONSTRAINT named_effects_on_doubt_check CHECK ((on_doubt = ANY (ARRAY['ask'::text, 'fail'::text, 'retry'::text]))),
+    CONSTRAINT named_effects_reuse_count_check CHECK ((reuse_count >= 0)),
     CONSTRAINT named_effects_token_check CHECK ((token > 0)),
     CONSTRAINT run_or_script CHECK (((holder_run IS NULL) = ((lease_ms IS NOT NULL) AND (holder_name IS NOT NULL) AND (on_doubt IS NOT NULL)))),
     CONSTRAINT script_has_a_token CHECK (((holder_run IS NULL) = (holder_token IS NOT NULL))),
-    CONSTRAINT settled_when_done_or_failed CHECK (((settled_at IS NOT NULL) = (state = ANY (ARRAY['done'::named_effect_state, 'failed'::named_effect_state]))))
+    CONSTRAINT settled_when_done_or_failed CHECK (((settled_at IS NOT NULL) = (state = ANY (ARRAY['done'::named_effect_state, 'failed'::named_effect_state])))),
+    CONSTRAINT undone_by_its_run CHECK (((state <> 'undoing'::named_effect_state) OR ((undo_seq IS NOT NULL) AND (undo_run IS NOT NULL) AND (holder_run IS NOT NULL))))
 ) WITH (fillfactor=80);
 CREATE INDEX named_effects_by_age ON named_effects USING btree (namespace_id, begun_at, id);
 CREATE INDEX named_effects_by_expiry ON named_effects USING btree (expires_at) WHERE (expires_at IS NOT NULL);
-CREATE INDEX named_effects_by_hold ON named_effects USING btree (heartbeat_at, id) WHERE ((state = 'pending'::named_effect_state) AND (holder_run IS NOT NULL));
+CREATE INDEX named_effects_by_hold ON named_effects USING btree (heartbeat_at, id) WHERE ((state = ANY (ARRAY['pending'::named_effect_state, 'undoing'::named_effect_state])) AND (holder_run IS NOT NULL));
 CREATE INDEX named_effects_by_key ON named_effects USING btree (namespace_id, key);
 CREATE INDEX named_effects_by_lease ON named_effects USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 CREATE INDEX named_effects_by_scope ON named_effects USING btree (namespace_id, scope, begun_at, id);
@@ -1398,7 +1476,7 @@ CREATE TABLE named_effect_notices (
     generation integer NOT NULL,
     -- The token of the run's hold. Null if the run may hold the name and does not know the token.
     token bigint,
-    -- What the effect came to. Freed: nothing was sent. Undone: it was done, and counts as not done. Amended: it was done, and an operator corrected its result.
+    -- What the effect came to. Freed: nothing was sent. Undone: it was done, and counts as not done. Kept, undo_in_doubt: the run ended while it undid it, and it stands, or nobody can tell. Amended: it was done, and an operator corrected its result.
     outcome text NOT NULL,
     -- The step's result, if it is done.
     result json,
@@ -1417,7 +1495,7 @@ CREATE TABLE named_effect_notices (
 
     CONSTRAINT named_effect_notices_pkey PRIMARY KEY (run_id, effect_id, seq),
     CONSTRAINT named_effect_notices_generation_check CHECK ((generation >= 0)),
-    CONSTRAINT named_effect_notices_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'failed'::text, 'in_doubt'::text, 'freed'::text, 'undone'::text, 'amended'::text]))),
+    CONSTRAINT named_effect_notices_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'failed'::text, 'in_doubt'::text, 'freed'::text, 'undone'::text, 'kept'::text, 'undo_in_doubt'::text, 'amended'::text]))),
     CONSTRAINT named_effect_notices_seq_check CHECK ((seq > 0)),
     CONSTRAINT named_effect_notices_tries_check CHECK ((tries >= 0)),
     CONSTRAINT token_unless_freed CHECK (((token IS NOT NULL) OR (outcome = 'freed'::text)))
@@ -1644,15 +1722,15 @@ CREATE INDEX refused_deliveries_by_code ON refused_deliveries USING btree (names
 CREATE INDEX refused_deliveries_by_flow ON refused_deliveries USING btree (namespace_id, flow, id);
 CREATE INDEX refused_deliveries_by_namespace ON refused_deliveries USING btree (namespace_id, id);
 
--- Bodies that came signed, from sources whose signature does not cover the key: the same body under another key is a replay.
+-- Bodies that came signed, from sources whose signature does not cover the key or what `when` reads: the same body under another key is a replay.
 CREATE TABLE seen_bodies (
     -- The namespace that owns it.
     namespace_id integer NOT NULL,
     -- The flow.
     flow text NOT NULL,
-    -- SHA-256 of the raw body.
+    -- SHA-256 of the raw body, or of the signed text where that does not settle the body.
     digest bytea NOT NULL,
-    -- The key under which it came first.
+    -- The key under which it came first; where its delivery started nothing, a name made of what was read of its unsigned parts.
     claim_id uuid NOT NULL,
     -- When it came first.
     seen_at timestamp with time zone NOT NULL DEFAULT moment(),
@@ -1705,6 +1783,8 @@ CREATE TABLE duties (
     failed_by text,
     -- Why it failed.
     error text,
+    -- How long nobody may finish a pass before the duty is late, in milliseconds, as the server said that wrote the row last.
+    late_after_ms bigint,
 
     CONSTRAINT duties_pkey PRIMARY KEY (duty)
 ) WITH (fillfactor=50);
@@ -1926,12 +2006,16 @@ CREATE TABLE replay_plans (
     per_second integer NOT NULL,
     -- Who made or applied it.
     actor text NOT NULL,
+    -- The token, or the person, that made or applied it: looked up again for each page of its runs.
+    token_id uuid,
     -- The operator's reason.
     reason text,
     -- When it was made.
     created_at timestamp with time zone NOT NULL DEFAULT moment(),
     -- When a server next works on it. The server that does moves this ahead first, so that another continues if it dies.
     due_at timestamp with time zone NOT NULL,
+    -- Why Semel stopped it; null where an operator did.
+    stopped_because text,
 
     CONSTRAINT replay_plans_pkey PRIMARY KEY (id),
     CONSTRAINT replay_plans_per_second_check CHECK (((per_second >= 1) AND (per_second <= 100))),
@@ -2031,18 +2115,22 @@ CREATE TABLE run_jobs (
     flow text NOT NULL,
     -- What is done to its runs.
     verb text NOT NULL,
-    -- running: runs are left; done: every run has an outcome; stopped: an operator stopped it, and what is left is left alone.
+    -- running: runs are left; done: every run has an outcome; stopped: an operator or Semel stopped it, and what is left is left alone.
     state text NOT NULL DEFAULT 'running'::text,
     -- The digest of the plan that the operator was shown.
     digest text NOT NULL,
     -- Who made it.
     actor text NOT NULL,
+    -- The token, or the person, that made it: looked up again for each page of its runs.
+    token_id uuid,
     -- The operator's reason.
     reason text NOT NULL,
     -- When it was made.
     created_at timestamp with time zone NOT NULL DEFAULT moment(),
     -- When a server next works on it. The server that does moves this ahead first, so that another continues if it dies.
     due_at timestamp with time zone NOT NULL,
+    -- Why Semel stopped it; null where an operator did.
+    stopped_because text,
 
     CONSTRAINT run_jobs_pkey PRIMARY KEY (id),
     CONSTRAINT run_jobs_state_check CHECK ((state = ANY (ARRAY['running'::text, 'done'::text, 'stopped'::text]))),
@@ -2095,8 +2183,18 @@ CREATE TABLE audit (
     reason text,
     -- The run that it concerns, where it concerns one.
     run_id uuid,
+    -- The token of the request, whose name need not be unique; null where no token asked for it.
+    token_id uuid,
+    -- The address of the client, as the server sees it; null where no request asked for it.
+    address text,
+    -- SHA-256 of what was there before, where the act changes something that has one.
+    old_digest bytea,
+    -- SHA-256 of what is there now.
+    new_digest bytea,
 
-    CONSTRAINT audit_pkey PRIMARY KEY (id)
+    CONSTRAINT audit_pkey PRIMARY KEY (id),
+    CONSTRAINT audit_new_digest_check CHECK ((octet_length(new_digest) = 32)),
+    CONSTRAINT audit_old_digest_check CHECK ((octet_length(old_digest) = 32))
 );
 CREATE INDEX audit_by_action ON audit USING btree (namespace_id, action, at, id);
 CREATE INDEX audit_by_actor ON audit USING btree (namespace_id, actor, at, id);

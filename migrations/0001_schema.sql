@@ -121,8 +121,16 @@ CREATE TABLE tokens (
     kind         text NOT NULL DEFAULT 'api' CHECK (kind IN ('api', 'person')),
     issuer       text,
     subject      text,
+    derived      boolean NOT NULL DEFAULT true,
+    made_by      uuid REFERENCES tokens,
+    person       uuid REFERENCES tokens,
+    ends_at      timestamptz,
+    sealed       bytea,
+    sealed_until timestamptz,
     CHECK (cardinality(queues) = 0 OR 'work' = ANY (rights)),
-    CHECK ((kind = 'person') = (issuer IS NOT NULL) AND (kind = 'person') = (subject IS NOT NULL))
+    CHECK ((kind = 'person') = (issuer IS NOT NULL) AND (kind = 'person') = (subject IS NOT NULL)),
+    CHECK ((person IS NULL) = (ends_at IS NULL)),
+    CHECK ((sealed IS NULL) = (sealed_until IS NULL))
 );
 COMMENT ON TABLE tokens IS 'API tokens, and the people who sign in through an identity provider. The secret itself is never stored.';
 COMMENT ON COLUMN tokens.id IS 'The public part of the token.';
@@ -141,8 +149,17 @@ COMMENT ON COLUMN tokens.queues IS 'The queues whose tasks it may work on; none 
 COMMENT ON COLUMN tokens.kind IS 'An API token, or a person: nobody has the secret of a person''s row, which only sign-ins stand for.';
 COMMENT ON COLUMN tokens.issuer IS 'The identity provider that knows the person; null for an API token.';
 COMMENT ON COLUMN tokens.subject IS 'What the provider knows the person by; null for an API token.';
+COMMENT ON COLUMN tokens.derived IS 'Whether its secret may have been derived from the installation''s secret key, so that whoever has that key can compute it: true unless the binary that stored it says that it was drawn at random.';
+COMMENT ON COLUMN tokens.made_by IS 'The token or the person that made it; null where somebody did with access to the database itself.';
+COMMENT ON COLUMN tokens.person IS 'The person that made it, or the token that made it; null where no person of the namespace did. It works no longer than for a while after the last sign-in of that person.';
+COMMENT ON COLUMN tokens.ends_at IS 'When it stops working at the latest, however often that person signs in; null where no person made it.';
+COMMENT ON COLUMN tokens.sealed IS 'The token, encrypted with the master key, for a repeat of the request that made it; null soon after.';
+COMMENT ON COLUMN tokens.sealed_until IS 'Until when a repeat of that request is shown the token.';
 CREATE INDEX tokens_by_age ON tokens (namespace_id, created_at, id);
+CREATE INDEX tokens_by_maker ON tokens (made_by) WHERE made_by IS NOT NULL;
+CREATE INDEX tokens_by_owner ON tokens (person) WHERE person IS NOT NULL;
 CREATE UNIQUE INDEX tokens_by_person ON tokens (issuer, subject, namespace_id) WHERE kind = 'person';
+CREATE INDEX tokens_by_seal ON tokens (sealed_until) WHERE sealed_until IS NOT NULL;
 
 CREATE TABLE group_roles (
     namespace_id integer NOT NULL REFERENCES namespaces,
@@ -300,7 +317,8 @@ CREATE TABLE claims (
     last_partition_date date,
     counted_from        timestamptz,
     dropped_at          timestamptz,
-    intent              integer
+    intent              integer,
+    kept_until          timestamptz
 );
 COMMENT ON TABLE claims IS 'Which run answers for each key. The primary key is the promise: one key, one run.';
 COMMENT ON COLUMN claims.id IS 'Digest of namespace, flow and key; slot in front.';
@@ -312,8 +330,27 @@ COMMENT ON COLUMN claims.last_run IS 'The run before run_id; where the key is fr
 COMMENT ON COLUMN claims.last_partition_date IS 'Which partition holds the history of last_run. The row stays for as long as that history.';
 COMMENT ON COLUMN claims.counted_from IS 'From when keep counts, where that is not the acceptance of the run: expires_at less this is keep.';
 COMMENT ON COLUMN claims.intent IS 'How many times the key came back as a new intent, whose effects have new keys. Null for never.';
+COMMENT ON COLUMN claims.kept_until IS 'When the row goes whose runs are gone: destinations remember keys for so long. Null where runs are left, and where a memory has no end.';
 COMMENT ON COLUMN claims.dropped_at IS 'When an operator freed the key. Null where the key is held, or is free because it expired.';
 CREATE INDEX claims_by_expiry ON claims (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX claims_by_memory ON claims (kept_until) WHERE kept_until IS NOT NULL;
+
+CREATE TABLE kept_generations (
+    first_run  uuid NOT NULL,
+    step       text NOT NULL,
+    generation integer NOT NULL CHECK (generation >= 0),
+    intent     integer NOT NULL CHECK (intent >= 0),
+    undone     boolean NOT NULL,
+    kept_until timestamptz NOT NULL,
+    PRIMARY KEY (first_run, step)
+);
+COMMENT ON TABLE kept_generations IS 'Effects that were undone, or performed again under another key: the next run of their key must know of them when the history is gone. Removed with the claim.';
+COMMENT ON COLUMN kept_generations.first_run IS 'The first run of the key, or the child run at the same place of it: the keys of effects derive from it.';
+COMMENT ON COLUMN kept_generations.step IS 'The step''s path in the flow.';
+COMMENT ON COLUMN kept_generations.generation IS 'The latest generation of the effect.';
+COMMENT ON COLUMN kept_generations.intent IS 'How many times the key had come back as a new intent by then.';
+COMMENT ON COLUMN kept_generations.undone IS 'Whether the effect of that generation was undone: the next one has another.';
+COMMENT ON COLUMN kept_generations.kept_until IS 'Until when the destination may remember the key of that generation: infinity for a marker of a db step.';
 
 CREATE TYPE run_state AS ENUM
     ('active', 'in_doubt', 'needs_review', 'quarantined', 'succeeded', 'failed', 'cancelled', 'superseded');
@@ -367,6 +404,7 @@ CREATE TABLE queue (
     epoch          bigint NOT NULL,
     seq            integer NOT NULL,
     stalled_takes  smallint NOT NULL DEFAULT 0,
+    suspects       smallint NOT NULL DEFAULT 0,
     stage          queue_stage NOT NULL DEFAULT 'ready',
     cancel         boolean NOT NULL DEFAULT false,
     partition_date date NOT NULL,
@@ -379,7 +417,8 @@ COMMENT ON COLUMN queue.due_at IS 'When a worker may take it. In the future for 
 COMMENT ON COLUMN queue.holder IS 'The session that holds it; null when it is not held.';
 COMMENT ON COLUMN queue.epoch IS 'Grows with every take. A write that carries an older one is refused.';
 COMMENT ON COLUMN queue.seq IS 'The number of the journal''s last row: the next write must follow it.';
-COMMENT ON COLUMN queue.stalled_takes IS 'Takes since the last progress; five quarantine the run.';
+COMMENT ON COLUMN queue.stalled_takes IS 'Takes since the last progress; five quarantine the run. From the third on, only takes of this run alone count.';
+COMMENT ON COLUMN queue.suspects IS 'How many runs without progress its last take as one of them took together; negative where it came back by itself, without a crash. 0 where there was none since its last progress.';
 COMMENT ON COLUMN queue.stage IS 'Why it is not held: ready, retrying, waiting, or stopped until an operator acts.';
 COMMENT ON COLUMN queue.cancel IS 'An operator asked for its end; its holder sees this with its next write.';
 COMMENT ON COLUMN queue.partition_date IS 'Copied from the run, to find its journal.';
@@ -395,7 +434,10 @@ CREATE TABLE sessions (
     started_at timestamptz NOT NULL DEFAULT moment(),
     expires_at timestamptz NOT NULL,
     lost_at    timestamptz,
-    leaving_at timestamptz
+    leaving_at timestamptz,
+    boot_id     uuid,
+    lock_device bigint,
+    lock_inode  bigint
 );
 COMMENT ON TABLE sessions IS 'Live workers. The session is renewed, not the runs that it holds.';
 COMMENT ON COLUMN sessions.id IS 'One stretch of a process''s life: a lost lease ends it, and the process begins another.';
@@ -405,6 +447,9 @@ COMMENT ON COLUMN sessions.started_at IS 'When it began.';
 COMMENT ON COLUMN sessions.expires_at IS 'When its runs may be taken by others, unless it is renewed before.';
 COMMENT ON COLUMN sessions.lost_at IS 'When its runs began to be freed; it is never renewed after that, whatever the clock says.';
 COMMENT ON COLUMN sessions.leaving_at IS 'When its process began to stop: it completes what it holds, and others do its background duties.';
+COMMENT ON COLUMN sessions.boot_id IS 'The boot of the machine on which its process holds the lock of a state folder. Null where it holds none: then only the lease ends the session.';
+COMMENT ON COLUMN sessions.lock_device IS 'The device of the lock''s file, as the system numbers it. Null where boot_id is.';
+COMMENT ON COLUMN sessions.lock_inode IS 'The number of the lock''s file on its device. Null where boot_id is.';
 
 CREATE TABLE journal (
     partition_date date NOT NULL,
@@ -466,33 +511,34 @@ CREATE TABLE effects_default PARTITION OF effects DEFAULT
     WITH (fillfactor = 70);
 COMMENT ON TABLE effects_default IS 'Rows whose month has no partition: not created yet, or dropped.';
 
-CREATE TYPE attention_kind AS ENUM ('doubt', 'needs_review', 'quarantined');
+CREATE TYPE attention_kind AS ENUM ('doubt', 'needs_review', 'quarantined', 'named_effect');
 CREATE TABLE attention (
     subject_id     uuid NOT NULL,
     kind           attention_kind NOT NULL,
     partition_date date NOT NULL,
     namespace_id   integer NOT NULL,
-    run_id         uuid NOT NULL,
-    flow_id        integer NOT NULL,
+    run_id         uuid,
+    flow_id        integer,
     step           text NOT NULL,
     since          timestamptz NOT NULL,
-    accepted_at    timestamptz NOT NULL,
+    accepted_at    timestamptz,
     is_child       boolean NOT NULL,
     assignee       text,
     note           text,
     snoozed_until  timestamptz,
-    PRIMARY KEY (subject_id, kind, partition_date)
+    PRIMARY KEY (subject_id, kind, partition_date),
+    CONSTRAINT of_a_run_or_a_name CHECK ((kind = 'named_effect') = (run_id IS NULL) AND (kind = 'named_effect') = (flow_id IS NULL) AND (kind = 'named_effect') = (accepted_at IS NULL))
 );
-COMMENT ON TABLE attention IS 'Effects in doubt, and runs that need review or are quarantined. Written and removed in the commits that make it so; an index on the states themselves would cost every effect and every run.';
-COMMENT ON COLUMN attention.subject_id IS 'The effect, for a doubt; otherwise the run.';
+COMMENT ON TABLE attention IS 'Effects in doubt, runs that need review or are quarantined, and names of effects that are in doubt. Written and removed in the commits that make it so; an index on the states themselves would cost every effect and every run.';
+COMMENT ON COLUMN attention.subject_id IS 'The effect, for a doubt; the named effect, for a name; otherwise the run.';
 COMMENT ON COLUMN attention.kind IS 'What is the matter.';
-COMMENT ON COLUMN attention.partition_date IS 'Copied from the run, to find the effect.';
+COMMENT ON COLUMN attention.partition_date IS 'Copied from the run, to find the effect; -infinity for a name.';
 COMMENT ON COLUMN attention.namespace_id IS 'The namespace that owns it.';
-COMMENT ON COLUMN attention.run_id IS 'The run.';
-COMMENT ON COLUMN attention.flow_id IS 'The flow.';
-COMMENT ON COLUMN attention.step IS 'The step''s path in the flow, for a doubt; otherwise empty.';
-COMMENT ON COLUMN attention.since IS 'When the latest attempt was intended, for a doubt; otherwise when the run was stopped.';
-COMMENT ON COLUMN attention.accepted_at IS 'Copied from the run, by which runs are listed.';
+COMMENT ON COLUMN attention.run_id IS 'The run. Null for a name, which belongs to none.';
+COMMENT ON COLUMN attention.flow_id IS 'The flow. Null for a name.';
+COMMENT ON COLUMN attention.step IS 'The step''s path in the flow, for a doubt and for a name that a run holds; otherwise empty.';
+COMMENT ON COLUMN attention.since IS 'When the latest attempt was intended, for a doubt; when its holder began it, for a name; otherwise when the run was stopped.';
+COMMENT ON COLUMN attention.accepted_at IS 'Copied from the run, by which runs are listed. Null for a name.';
 COMMENT ON COLUMN attention.is_child IS 'Whether the run is a child of another.';
 COMMENT ON COLUMN attention.assignee IS 'Who looks into a doubt, as an operator said.';
 COMMENT ON COLUMN attention.note IS 'What operators noted about a doubt.';
@@ -1088,7 +1134,7 @@ CREATE INDEX webhook_deliveries_by_subscription ON webhook_deliveries (namespace
 
 -- ------------------------------------------------------------------ Effects whose key people choose
 
-CREATE TYPE named_effect_state AS ENUM ('absent', 'pending', 'done', 'failed', 'in_doubt');
+CREATE TYPE named_effect_state AS ENUM ('absent', 'pending', 'done', 'failed', 'in_doubt', 'undoing');
 CREATE TABLE named_effects (
     id                uuid PRIMARY KEY,
     namespace_id      integer NOT NULL,
@@ -1124,11 +1170,18 @@ CREATE TABLE named_effects (
     status            smallint,
     fault             json,
     note              text,
+    reuse_count       integer NOT NULL DEFAULT 0 CHECK (reuse_count >= 0),
+    reused_by         uuid[] NOT NULL DEFAULT '{}',
+    undo_seq          integer,
+    undo_run          uuid,
+    holder_seq        integer,
+    endless           boolean NOT NULL DEFAULT false,
     CONSTRAINT run_or_script CHECK ((holder_run IS NULL) = (lease_ms IS NOT NULL AND holder_name IS NOT NULL AND on_doubt IS NOT NULL)),
     CONSTRAINT script_has_a_token CHECK ((holder_run IS NULL) = (holder_token IS NOT NULL)),
     CONSTRAINT leased_while_a_script_holds CHECK ((lease_until IS NOT NULL) = (state = 'pending' AND holder_run IS NULL)),
     CONSTRAINT settled_when_done_or_failed CHECK ((settled_at IS NOT NULL) = (state IN ('done', 'failed'))),
-    CONSTRAINT expires_unless_open CHECK ((expires_at IS NULL) = (state IN ('pending', 'in_doubt')))
+    CONSTRAINT expires_unless_open CHECK ((expires_at IS NULL) = (state IN ('pending', 'in_doubt', 'undoing'))),
+    CONSTRAINT undone_by_its_run CHECK (state <> 'undoing' OR (undo_seq IS NOT NULL AND undo_run IS NOT NULL AND holder_run IS NOT NULL))
 ) WITH (fillfactor = 80);
 COMMENT ON TABLE named_effects IS 'Effects whose key people choose, outside of any run: steps with a key, and scripts under semel once.';
 COMMENT ON COLUMN named_effects.id IS 'The digest of namespace, scope and key. Its first twelve bits are its slot.';
@@ -1165,11 +1218,17 @@ COMMENT ON COLUMN named_effects.external_id IS 'What the destination calls the t
 COMMENT ON COLUMN named_effects.status IS 'The HTTP status of the response, where there was one.';
 COMMENT ON COLUMN named_effects.fault IS 'Why it failed, or why it is in doubt.';
 COMMENT ON COLUMN named_effects.note IS 'What a holder reported too late, for operators.';
+COMMENT ON COLUMN named_effects.reuse_count IS 'How often other runs reused it since it is done: an undo stops for an operator where that is not 0.';
+COMMENT ON COLUMN named_effects.reused_by IS 'The first 16 of those runs.';
+COMMENT ON COLUMN named_effects.holder_seq IS 'The length of its run''s journal when that last began it, by which what the run said before is told from what it said after. Null for a script.';
+COMMENT ON COLUMN named_effects.undo_seq IS 'The length of the journal of undo_run when that began to undo it. Null where no undo is under way or in doubt.';
+COMMENT ON COLUMN named_effects.undo_run IS 'The run that last began to undo it: its holder, or a later run of that one''s key. Null before the first undo.';
+COMMENT ON COLUMN named_effects.endless IS 'Whether something may remember a key of it without end: the marker of a db step, the claim of another flow, or a program that was given the key.';
 CREATE INDEX named_effects_by_key ON named_effects (namespace_id, key);
 CREATE INDEX named_effects_by_age ON named_effects (namespace_id, begun_at, id);
 CREATE INDEX named_effects_by_scope ON named_effects (namespace_id, scope, begun_at, id);
 CREATE INDEX named_effects_open ON named_effects (namespace_id, begun_at, id) WHERE state IN ('pending', 'in_doubt');
-CREATE INDEX named_effects_by_hold ON named_effects (heartbeat_at, id) WHERE state = 'pending' AND holder_run IS NOT NULL;
+CREATE INDEX named_effects_by_hold ON named_effects (heartbeat_at, id) WHERE state IN ('pending', 'undoing') AND holder_run IS NOT NULL;
 CREATE INDEX named_effects_by_lease ON named_effects (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX named_effects_by_expiry ON named_effects (expires_at) WHERE expires_at IS NOT NULL;
 
@@ -1195,7 +1254,7 @@ CREATE TABLE named_effect_notices (
     step         text NOT NULL,
     generation   integer NOT NULL CHECK (generation >= 0),
     token        bigint,
-    outcome      text NOT NULL CHECK (outcome IN ('done', 'failed', 'in_doubt', 'freed', 'undone', 'amended')),
+    outcome      text NOT NULL CHECK (outcome IN ('done', 'failed', 'in_doubt', 'freed', 'undone', 'kept', 'undo_in_doubt', 'amended')),
     result       json,
     external_id  text,
     status       smallint,
@@ -1214,7 +1273,7 @@ COMMENT ON COLUMN named_effect_notices.namespace_id IS 'The namespace that owns 
 COMMENT ON COLUMN named_effect_notices.step IS 'The path of the run''s step.';
 COMMENT ON COLUMN named_effect_notices.generation IS 'The generation of the run''s own effect.';
 COMMENT ON COLUMN named_effect_notices.token IS 'The token of the run''s hold. Null if the run may hold the name and does not know the token.';
-COMMENT ON COLUMN named_effect_notices.outcome IS 'What the effect came to. Freed: nothing was sent. Undone: it was done, and counts as not done. Amended: it was done, and an operator corrected its result.';
+COMMENT ON COLUMN named_effect_notices.outcome IS 'What the effect came to. Freed: nothing was sent. Undone: it was done, and counts as not done. Kept, undo_in_doubt: the run ended while it undid it, and it stands, or nobody can tell. Amended: it was done, and an operator corrected its result.';
 COMMENT ON COLUMN named_effect_notices.result IS 'The step''s result, if it is done.';
 COMMENT ON COLUMN named_effect_notices.external_id IS 'What the destination calls the thing that it made.';
 COMMENT ON COLUMN named_effect_notices.status IS 'The HTTP status of the response, where there was one.';
@@ -1434,11 +1493,11 @@ CREATE TABLE seen_bodies (
     expires_at   timestamptz NOT NULL,
     PRIMARY KEY (namespace_id, flow, digest)
 );
-COMMENT ON TABLE seen_bodies IS 'Bodies that came signed, from sources whose signature does not cover the key: the same body under another key is a replay.';
+COMMENT ON TABLE seen_bodies IS 'Bodies that came signed, from sources whose signature does not cover the key or what `when` reads: the same body under another key is a replay.';
 COMMENT ON COLUMN seen_bodies.namespace_id IS 'The namespace that owns it.';
 COMMENT ON COLUMN seen_bodies.flow IS 'The flow.';
-COMMENT ON COLUMN seen_bodies.digest IS 'SHA-256 of the raw body.';
-COMMENT ON COLUMN seen_bodies.claim_id IS 'The key under which it came first.';
+COMMENT ON COLUMN seen_bodies.digest IS 'SHA-256 of the raw body, or of the signed text where that does not settle the body.';
+COMMENT ON COLUMN seen_bodies.claim_id IS 'The key under which it came first; where its delivery started nothing, a name made of what was read of its unsigned parts.';
 COMMENT ON COLUMN seen_bodies.seen_at IS 'When it came first.';
 COMMENT ON COLUMN seen_bodies.expires_at IS 'When it expires, with the key.';
 CREATE INDEX seen_bodies_by_expiry ON seen_bodies (expires_at);
@@ -1479,7 +1538,8 @@ CREATE TABLE duties (
     covered_by  text,
     failed_at   timestamptz,
     failed_by   text,
-    error       text
+    error       text,
+    late_after_ms bigint
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE duties IS 'When each background duty was last done, by any server: one row for a duty. Servers write what they finished every few seconds; a duty whose holders finish nothing is done by another server as well.';
 COMMENT ON COLUMN duties.duty IS 'The duty, by the name of its service in logs and metrics.';
@@ -1490,6 +1550,7 @@ COMMENT ON COLUMN duties.covered_by IS 'Host and process number of that server, 
 COMMENT ON COLUMN duties.failed_at IS 'When a pass last failed.';
 COMMENT ON COLUMN duties.failed_by IS 'Host and process number of the server that it failed on, for operators.';
 COMMENT ON COLUMN duties.error IS 'Why it failed.';
+COMMENT ON COLUMN duties.late_after_ms IS 'How long nobody may finish a pass before the duty is late, in milliseconds, as the server said that wrote the row last.';
 
 -- ------------------------------------------------------------------------------------------- Alerts
 
@@ -1687,9 +1748,11 @@ CREATE TABLE replay_plans (
     state        text NOT NULL CHECK (state IN ('previewing', 'planned', 'running', 'paused', 'stopped', 'done')),
     per_second   integer NOT NULL CHECK (per_second BETWEEN 1 AND 100),
     actor        text NOT NULL,
+    token_id     uuid,
     reason       text,
     created_at   timestamptz NOT NULL DEFAULT moment(),
-    due_at       timestamptz NOT NULL
+    due_at       timestamptz NOT NULL,
+    stopped_because text
 );
 COMMENT ON TABLE replay_plans IS 'Sets of runs that operators replay together. A plan is about runs of all slots, so that it is control data; each run is replayed in its own slot.';
 COMMENT ON COLUMN replay_plans.id IS 'The plan.';
@@ -1699,9 +1762,11 @@ COMMENT ON COLUMN replay_plans.release IS 'The number of the release that they a
 COMMENT ON COLUMN replay_plans.state IS 'previewing: its runs are being previewed; planned: an operator may apply it; running: its runs are being replayed; paused, stopped: by an operator; done: every run has an outcome.';
 COMMENT ON COLUMN replay_plans.per_second IS 'The most runs that are replayed in a second.';
 COMMENT ON COLUMN replay_plans.actor IS 'Who made or applied it.';
+COMMENT ON COLUMN replay_plans.token_id IS 'The token, or the person, that made or applied it: looked up again for each page of its runs.';
 COMMENT ON COLUMN replay_plans.reason IS 'The operator''s reason.';
 COMMENT ON COLUMN replay_plans.created_at IS 'When it was made.';
 COMMENT ON COLUMN replay_plans.due_at IS 'When a server next works on it. The server that does moves this ahead first, so that another continues if it dies.';
+COMMENT ON COLUMN replay_plans.stopped_because IS 'Why Semel stopped it; null where an operator did.';
 CREATE INDEX replay_plans_due ON replay_plans (due_at) WHERE state IN ('previewing', 'running');
 CREATE INDEX replay_plans_by_age ON replay_plans (namespace_id, created_at, id);
 
@@ -1783,21 +1848,25 @@ CREATE TABLE run_jobs (
     state        text NOT NULL DEFAULT 'running' CHECK (state IN ('running', 'done', 'stopped')),
     digest       text NOT NULL,
     actor        text NOT NULL,
+    token_id     uuid,
     reason       text NOT NULL,
     created_at   timestamptz NOT NULL DEFAULT moment(),
-    due_at       timestamptz NOT NULL
+    due_at       timestamptz NOT NULL,
+    stopped_because text
 );
 COMMENT ON TABLE run_jobs IS 'Sets of runs that operators cancel or resume together. A job is about runs of all slots, so that it is control data; each run is cancelled or resumed in its own slot.';
 COMMENT ON COLUMN run_jobs.id IS 'The job.';
 COMMENT ON COLUMN run_jobs.namespace_id IS 'The namespace of its runs.';
 COMMENT ON COLUMN run_jobs.flow IS 'The flow of its runs.';
 COMMENT ON COLUMN run_jobs.verb IS 'What is done to its runs.';
-COMMENT ON COLUMN run_jobs.state IS 'running: runs are left; done: every run has an outcome; stopped: an operator stopped it, and what is left is left alone.';
+COMMENT ON COLUMN run_jobs.state IS 'running: runs are left; done: every run has an outcome; stopped: an operator or Semel stopped it, and what is left is left alone.';
 COMMENT ON COLUMN run_jobs.digest IS 'The digest of the plan that the operator was shown.';
 COMMENT ON COLUMN run_jobs.actor IS 'Who made it.';
+COMMENT ON COLUMN run_jobs.token_id IS 'The token, or the person, that made it: looked up again for each page of its runs.';
 COMMENT ON COLUMN run_jobs.reason IS 'The operator''s reason.';
 COMMENT ON COLUMN run_jobs.created_at IS 'When it was made.';
 COMMENT ON COLUMN run_jobs.due_at IS 'When a server next works on it. The server that does moves this ahead first, so that another continues if it dies.';
+COMMENT ON COLUMN run_jobs.stopped_because IS 'Why Semel stopped it; null where an operator did.';
 CREATE INDEX run_jobs_due ON run_jobs (due_at) WHERE state = 'running';
 CREATE INDEX run_jobs_by_age ON run_jobs (namespace_id, created_at, id);
 
@@ -1831,7 +1900,11 @@ CREATE TABLE audit (
     action       text NOT NULL,
     subject      text NOT NULL,
     reason       text,
-    run_id       uuid
+    run_id       uuid,
+    token_id     uuid,
+    address      text,
+    old_digest   bytea CHECK (octet_length(old_digest) = 32),
+    new_digest   bytea CHECK (octet_length(new_digest) = 32)
 );
 COMMENT ON TABLE audit IS 'What operators did. A row is added in the commit of the act, and never changed. Retention removes the oldest of a chain together and keeps their seal.';
 COMMENT ON COLUMN audit.id IS 'In order of writing.';
@@ -1842,6 +1915,10 @@ COMMENT ON COLUMN audit.action IS 'What was done, e.g. doubt.settle or key.drop.
 COMMENT ON COLUMN audit.subject IS 'What it was done to.';
 COMMENT ON COLUMN audit.reason IS 'The operator''s reason.';
 COMMENT ON COLUMN audit.run_id IS 'The run that it concerns, where it concerns one.';
+COMMENT ON COLUMN audit.token_id IS 'The token of the request, whose name need not be unique; null where no token asked for it.';
+COMMENT ON COLUMN audit.address IS 'The address of the client, as the server sees it; null where no request asked for it.';
+COMMENT ON COLUMN audit.old_digest IS 'SHA-256 of what was there before, where the act changes something that has one.';
+COMMENT ON COLUMN audit.new_digest IS 'SHA-256 of what is there now.';
 CREATE INDEX audit_by_run ON audit (run_id, id) WHERE run_id IS NOT NULL;
 CREATE INDEX audit_by_time ON audit (namespace_id, at, id);
 CREATE INDEX audit_by_actor ON audit (namespace_id, actor, at, id);
@@ -1997,3 +2074,20 @@ CREATE TRIGGER audit_chain_removal
     REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_chain_removal();
 ALTER TABLE audit_chain ENABLE ALWAYS TRIGGER audit_chain_removal;
+
+-- The only way in which retention removes acts. It calls nothing but what PostgreSQL brings, and takes the time from its caller:
+-- whoever gives these tables to a role of their own (packaging/audit-owner.sql) lets it run with the rights of that role.
+CREATE FUNCTION remove_audit_stretch(
+    chain_of integer, first_place bigint, last_place bigint, followed bytea, seal bytea, latest timestamptz,
+    acts bigint[], done_at timestamptz) RETURNS void
+    LANGUAGE plpgsql
+    AS $$ BEGIN
+        INSERT INTO audit_removed
+            (namespace_id, first_position, last_position, digest_before, digest, latest_at, removed_at)
+        VALUES (chain_of, first_place, last_place, followed, seal, latest, done_at);
+        DELETE FROM audit WHERE id = ANY (acts);
+        DELETE FROM audit_chain
+         WHERE namespace_id = chain_of AND position BETWEEN first_place AND last_place;
+    END $$;
+COMMENT ON FUNCTION remove_audit_stretch(integer, bigint, bigint, bytea, bytea, timestamptz, bigint[], timestamptz) IS
+    'Removes a stretch of a chain and keeps its seal, for retention: with the rights of the owner of these tables, where they belong to a role of their own.';

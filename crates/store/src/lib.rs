@@ -43,7 +43,9 @@ pub mod gate_exits;
 pub mod gates;
 pub mod group_roles;
 pub mod health;
+pub mod invariants;
 pub mod journal;
+pub mod kept_generations;
 pub mod key_audit;
 pub mod key_presence;
 pub mod kv;
@@ -134,6 +136,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("archives", archives::STATEMENTS),
         ("attention", attention::STATEMENTS),
         ("attention", attention::ATTENDED),
+        ("named_effects", attention::named::STATEMENTS),
         ("audit", audit::STATEMENTS),
         ("broadcasts", broadcasts::STATEMENTS),
         ("claims", claims::STATEMENTS),
@@ -153,7 +156,9 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("gates", gates::STATEMENTS),
         ("group_roles", group_roles::STATEMENTS),
         ("health", health::STATEMENTS),
+        ("invariants", invariants::STATEMENTS),
         ("journal", journal::STATEMENTS),
+        ("kept_generations", kept_generations::STATEMENTS),
         ("kv", kv::STATEMENTS),
         ("kv", kv::VIEWS),
         ("locks", locks::STATEMENTS),
@@ -164,6 +169,8 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("named_effects", named_effects::NOTICES),
         ("named_effects", named_effects::OPERATOR),
         ("named_effects", named_effects::REPORTS),
+        ("named_effects", named_effects::REUSES),
+        ("named_effects", named_effects::UNDO),
         ("named_effects", named_effects::NOTES),
         ("named_effects", named_effects::UPKEEP),
         ("named_effects", named_effects::VIEWS),
@@ -197,6 +204,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("retention", retention::RUNS),
         ("retention", retention::JUDGED),
         ("retention", retention::ARCHIVED),
+        ("retention", retention::CLAIMS),
         ("retention", retention::ERASE),
         ("run_jobs", run_jobs::STATEMENTS),
         ("runs", runs::STATEMENTS),
@@ -214,6 +222,9 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("tasks", tasks::ANSWERS),
         ("tasks", tasks::VIEWS),
         ("tokens", tokens::STATEMENTS),
+        ("tokens", tokens::derived::STATEMENTS),
+        ("tokens", tokens::made::STATEMENTS),
+        ("tokens", tokens::shown::STATEMENTS),
         ("key_audit", key_audit::STATEMENTS),
         ("key_presence", key_presence::STATEMENTS),
         ("object_versions", object_versions::STATEMENTS),
