@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::campaign::{scaled, size};
 use crate::crowd::{self, Post};
+use crate::invariants;
 use crate::queries::{count, until_count};
 use crate::servers::{Home, Served, serve, until_known};
 
@@ -157,7 +158,7 @@ async fn three_servers_that_want_the_same_things_make_no_deadlock_and_wait_brief
     if let Some(most_ms) = wait_max_ms()? {
         ensure!(report.longest_ms() < most_ms, "{report:?}");
     }
-    Ok(())
+    invariants::hold(&home, &servers.iter().collect::<Vec<_>>()).await
 }
 
 /// A server that logs each wait for a lock that lasts too long.

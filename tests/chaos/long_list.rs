@@ -9,6 +9,7 @@ use semel_testkit::{Cluster, Connection, Peer, Program, until};
 use serde_json::{Value, json};
 
 use crate::campaign::{keep_figures, scaled, size, storage};
+use crate::invariants;
 use crate::servers::{Home, Served, serve};
 
 /// How many items the list has, unless `SEMEL_LIST_ITEMS` says otherwise.
@@ -128,7 +129,8 @@ async fn no_item_of_a_long_list_is_done_twice_or_left_out() -> Result<()> {
         many_kib < few_kib + MORE_KIB_MAX,
         "{many_kib} KiB for {wanted} items, {few_kib} KiB for {FEW}"
     );
-    keep_figures("long-list", &figures)
+    keep_figures("long-list", &figures)?;
+    invariants::hold(&home, &[&server]).await
 }
 
 async fn start(home: &Home, server: &Served, key: &str, count: usize) -> Result<String> {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::campaign::{keep_figures, size, storage};
 use crate::crowd::{self, Post};
+use crate::invariants;
 use crate::queries::{UNENDED, until_none};
 use crate::servers::{Home, serve, until_known};
 
@@ -102,7 +103,8 @@ async fn the_destination_ends_at_the_newest_version_and_never_goes_back() -> Res
         "not_at_the_newest": 0,
     });
     println!("{figures:#}");
-    keep_figures("ordering", &figures)
+    keep_figures("ordering", &figures)?;
+    invariants::hold(&home, &servers.iter().collect::<Vec<_>>()).await
 }
 
 fn delivery(object: usize, version: usize) -> Post {

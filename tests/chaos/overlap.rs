@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::RwLock;
 
 use crate::campaign::{keep_figures, size, storage};
+use crate::invariants;
 use crate::queries::until_none;
 use crate::servers::{Home, Served, serve, until_known};
 
@@ -106,7 +107,8 @@ async fn never_two_runs_of_one_key_at_once_and_none_lost() -> Result<()> {
         );
     }
     empty(&client).await?;
-    keep_figures("overlap", &json!(figures))
+    keep_figures("overlap", &json!(figures))?;
+    invariants::hold(&home, &servers.iter().collect::<Vec<_>>()).await
 }
 
 /// Every delivery once, shuffled.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::campaign::{keep_figures, size, storage};
 use crate::crowd::{self, Post};
+use crate::invariants;
 use crate::queries::{ACTIVE, SUCCEEDED, count, until_count, until_none};
 use crate::servers::{Home, serve_at};
 
@@ -121,7 +122,8 @@ async fn many_clicks_make_one_decision_and_all_get_it() -> Result<()> {
         "decided_twice": 0,
     });
     println!("{figures:#}");
-    keep_figures("approvals", &figures)
+    keep_figures("approvals", &figures)?;
+    invariants::hold(&home, &[&server]).await
 }
 
 /// Clicks until there is nothing left to click, and again where there is no answer.

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::RwLock;
 
 use crate::campaign::{is_measured, keep_figures, size, storage};
+use crate::invariants;
 use crate::queries::{ACTIVE, until_none};
 use crate::servers::{Home, Served, serve, until_known};
 
@@ -122,7 +123,8 @@ async fn nothing_is_lost_or_done_twice_while_servers_die() -> Result<()> {
     if is_measured() {
         ensure!(longest <= GAP_MAX_S, "a run waited {longest:.2} s");
     }
-    keep_figures("three-servers", &figures)
+    keep_figures("three-servers", &figures)?;
+    invariants::hold(&home, &servers.iter().collect::<Vec<_>>()).await
 }
 
 /// Delivers one key after another, each until it is accepted, as senders do.

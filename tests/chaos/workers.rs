@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::campaign::{keep_figures, size, storage};
 use crate::crowd::{self, Post};
+use crate::invariants;
 use crate::queries::{ACTIVE, count};
 use crate::servers::{Home, Served, serve_at};
 
@@ -105,7 +106,8 @@ async fn each_task_has_one_result_however_many_workers_die() -> Result<()> {
         "recorded_twice": 0,
     });
     println!("{figures:#}");
-    keep_figures("workers", &figures)
+    keep_figures("workers", &figures)?;
+    invariants::hold(&home, &[&place.server]).await
 }
 
 fn flow(queue: &str) -> String {

@@ -19,6 +19,7 @@ const CROSSINGS: u32 = 10;
 /// what belongs to one PostgreSQL, writers, and the work that a server takes from it.
 const PLAIN: &[(&str, &[&str])] = &[
     ("approvals.rs", &["start_deciding"]),
+    ("audit/guard.rs", &["is_reached"]),
     ("broadcasts.rs", &["take"]),
     ("claims/accept.rs", &["callers_beside", "start_accepting"]),
     ("clock.rs", &["start", "move_ahead"]),
@@ -26,7 +27,19 @@ const PLAIN: &[(&str, &[&str])] = &[
     ("gate_exits.rs", &["take_overdue"]),
     ("gates.rs", &["list_overdue"]),
     ("gates/admission_batch.rs", &["start_visiting"]),
-    ("health.rs", &["read"]),
+    ("health.rs", &["read", "read_identity"]),
+    (
+        "invariants.rs",
+        &[
+            "check",
+            "find_silent",
+            "find_standing",
+            "read_overdue",
+            "read_page",
+            "walk",
+        ],
+    ),
+    ("invariants/lists.rs", &["read_all"]),
     ("journal.rs", &["callers", "start_recording"]),
     (
         "migrate.rs",
@@ -53,7 +66,18 @@ const PLAIN: &[(&str, &[&str])] = &[
     ("rehearsals/observe.rs", &["jump"]),
     ("schedules.rs", &["look"]),
     ("schedules/leases.rs", &["take"]),
-    ("sessions.rs", &["open", "renew", "close", "sweep"]),
+    (
+        "sessions.rs",
+        &[
+            "open",
+            "open_with_lock",
+            "note_lock",
+            "end_dead",
+            "renew",
+            "close",
+            "sweep",
+        ],
+    ),
     ("tasks/settling.rs", &["start_settling"]),
     ("waits.rs", &["start_answering"]),
     ("webhook_deliveries.rs", &["take_due"]),

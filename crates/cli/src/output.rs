@@ -133,6 +133,11 @@ impl Progress {
         bar.enable_steady_tick(Duration::from_millis(100));
         Self(bar)
     }
+
+    /// Says how far it has come.
+    pub(crate) fn say(&self, what: String) {
+        self.0.set_message(what);
+    }
 }
 
 impl Drop for Progress {

@@ -119,6 +119,8 @@ seeded_bugs! {
     // Waits, approvals and tasks.
     /// A later callback replaces the first.
     WaitAnsweredTwice = "wait-answered-twice",
+    /// A callback to a run in a worker's hands wakes nobody.
+    AnswerWakesNobody = "answer-wakes-nobody",
     /// Half of a callback's code is compared.
     CallbackCodeCutShort = "callback-code-cut-short",
     /// One callback's code opens every wait.

@@ -14,15 +14,15 @@ use crate::cell::{HomeCell, ReadError};
 /// By their age, so that the database's clock alone says when. Nothing is said by a null, and what was said stays. In one
 /// order, so that two servers that write at the same time do not wait for each other.
 const NOTE: &str = "
-    INSERT INTO duties AS d (duty, finished_at, finished_by, covered_at, covered_by, failed_at, failed_by, error)
+    INSERT INTO duties AS d (duty, finished_at, finished_by, covered_at, covered_by, failed_at, failed_by, error, late_after_ms)
     SELECT n.duty,
            p.now - make_interval(secs => n.finished_secs), CASE WHEN n.finished_secs IS NOT NULL THEN $6::text END,
            p.now - make_interval(secs => n.covered_secs), CASE WHEN n.covered_secs IS NOT NULL THEN $6::text END,
            p.now - make_interval(secs => n.failed_secs), CASE WHEN n.failed_secs IS NOT NULL THEN $6::text END,
-           n.error
+           n.error, n.late_after_ms
       FROM (SELECT moment() AS now) AS p,
-           unnest($1::text[], $2::float8[], $3::float8[], $4::float8[], $5::text[])
-             AS n (duty, finished_secs, covered_secs, failed_secs, error)
+           unnest($1::text[], $2::float8[], $3::float8[], $4::float8[], $5::text[], $7::int8[])
+             AS n (duty, finished_secs, covered_secs, failed_secs, error, late_after_ms)
      ORDER BY n.duty
         ON CONFLICT (duty) DO UPDATE
        SET finished_at = coalesce(EXCLUDED.finished_at, d.finished_at),
@@ -31,7 +31,8 @@ const NOTE: &str = "
            covered_by = coalesce(EXCLUDED.covered_by, d.covered_by),
            failed_at = coalesce(EXCLUDED.failed_at, d.failed_at),
            failed_by = coalesce(EXCLUDED.failed_by, d.failed_by),
-           error = coalesce(EXCLUDED.error, d.error)";
+           error = coalesce(EXCLUDED.error, d.error),
+           late_after_ms = EXCLUDED.late_after_ms";
 
 /// One row at least, which says when it was read.
 const LIST: &str = "
@@ -60,6 +61,8 @@ pub struct DutyNote {
     pub covered: Option<Duration>,
     /// The age of the last pass that failed, and why.
     pub failed: Option<(Duration, String)>,
+    /// How long nobody may finish a pass before the duty is late.
+    pub late_after: Duration,
 }
 
 /// The time at which something was done, and the process that did it.
@@ -97,8 +100,18 @@ pub async fn note(cell: HomeCell<'_>, process: &str, notes: &[DutyNote]) -> Resu
     let covered: Vec<Option<f64>> = notes.iter().map(|note| secs(note.covered)).collect();
     let failures: Vec<Option<f64>> = notes.iter().map(|note| secs(failed(note))).collect();
     let errors: Vec<Option<String>> = notes.iter().map(words).collect();
-    let values: [&(dyn ToSql + Sync); 6] =
-        [&duties, &finished, &covered, &failures, &errors, &process];
+    let late_after =
+        |note: &DutyNote| i64::try_from(note.late_after.as_millis()).unwrap_or(i64::MAX);
+    let late_after: Vec<i64> = notes.iter().map(late_after).collect();
+    let values: [&(dyn ToSql + Sync); 7] = [
+        &duties,
+        &finished,
+        &covered,
+        &failures,
+        &errors,
+        &process,
+        &late_after,
+    ];
     cell.reader().await?.execute(NOTE, &values).await?;
     Ok(())
 }
@@ -106,8 +119,7 @@ pub async fn note(cell: HomeCell<'_>, process: &str, notes: &[DutyNote]) -> Resu
 /// Lists the last passes of all duties, with the database's time.
 pub async fn list(cell: HomeCell<'_>) -> Result<(Timestamp, Vec<DutyMark>), ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(LIST).await?;
-    let rows = client.query(&statement, &[&LISTED_MAX]).await?;
+    let rows = client.query(LIST, &[&LISTED_MAX]).await?;
     let now = match rows.first() {
         Some(row) => row.get(0),
         None => unreachable!("a left join has a row for its left side"),

@@ -1,18 +1,20 @@
 //! `semel doctor`: what is in order, what is not, and the fix.
 
 mod database;
+mod deep;
 mod server;
 
 use semel_server::oidc::check_provider;
 use serde::Serialize;
 
-use super::serve::{Database, oidc};
+use super::serve::{Database, clear, oidc};
 use crate::answer::{Answer, Problem};
 use crate::archive;
 use crate::code;
 use crate::config::Key;
 use crate::context::Context;
 use crate::outcome::Outcome;
+use crate::remote::is_readable_on_the_way;
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::version;
 
@@ -24,6 +26,9 @@ const FREE_BYTES_MIN: u64 = 2 << 30;
 pub(crate) struct Arguments {
     #[command(flatten)]
     database: Database,
+    /// Also read the whole database for runs that sleep although they could continue, and whatever else must not be there.
+    #[arg(long)]
+    deep: bool,
 }
 
 /// One thing that was looked at.
@@ -33,6 +38,9 @@ struct Line {
     subject: &'static str,
     found: String,
     mend: Option<String>,
+    /// The report of a deep look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deep: Option<deep::Deep>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -50,6 +58,7 @@ impl Line {
             subject,
             found: found.into(),
             mend: None,
+            deep: None,
         }
     }
 
@@ -59,6 +68,7 @@ impl Line {
             subject,
             found: found.into(),
             mend: Some(mend.into()),
+            deep: None,
         }
     }
 
@@ -73,7 +83,11 @@ impl Line {
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let mut lines = vec![Line::ok("version", version::FULL), configuration(ctx)];
     lines.extend(database::look(ctx, &arguments.database).await);
+    if arguments.deep {
+        lines.extend(deep::look(ctx, &arguments.database).await);
+    }
     lines.extend(server::look(ctx).await);
+    lines.extend(transport(ctx));
     lines.extend(provider(ctx).await);
     lines.extend(archived(ctx).await);
     lines.push(disk(ctx));
@@ -100,6 +114,21 @@ fn configuration(ctx: &Context) -> Line {
         "config",
         format!("{given} values set; `semel config show` lists them"),
     )
+}
+
+/// Whether others can read what goes between the server and its clients: as this command reaches the
+/// server, and as `semel serve` is configured here.
+fn transport(ctx: &Context) -> Option<Line> {
+    if let Some(url) = ctx.url().filter(|url| is_readable_on_the_way(&url.value)) {
+        let found = format!("{} is plain HTTP: others can read tokens", url.value);
+        return Some(Line::warn("transport", found, "reach it by https"));
+    }
+    let listen = ctx.config.find(Key::Listen, None)?;
+    let public = ctx.config.find(Key::PublicUrl, None);
+    let public = public.as_ref().map(|setting| setting.value.as_str());
+    let found = clear::in_the_clear(&listen.value, public)?;
+    let mend = "put a TLS proxy in front, and set SEMEL_PUBLIC_URL to its https address";
+    Some(Line::warn("transport", found, mend))
 }
 
 /// Whether the identity provider's documents can be read, where one is configured here.

@@ -128,7 +128,7 @@ async fn what_waits_for_a_person_is_listed_until_it_continues() -> Result<()> {
     assert_eq!(before, Vec::<String>::new());
     assert_eq!(stopped.all().await?, []);
     assert_eq!(stopped.world.attention().await?, Vec::<String>::new());
-    Ok(())
+    stopped.world.until_sound().await
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn a_stopped_run_that_is_cancelled_waits_for_no_person() -> Result<()> {
 
     assert_eq!(stopped.all().await?, [stopped.in_doubt, stopped.in_doubt]);
     assert_eq!(stopped.world.attention().await?, Vec::<String>::new());
-    Ok(())
+    stopped.world.until_sound().await
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn a_doubt_that_is_failed_and_comes_back_is_listed_again() -> Result<()> {
     assert_eq!((failed, after_failure), (0, Vec::new()));
     assert_eq!(again.iter().map(|it| it.id).collect::<Vec<_>>(), [doubt]);
     assert_eq!(stopped.world.attention().await?, Vec::<String>::new());
-    Ok(())
+    stopped.world.until_sound().await
 }
 
 #[tokio::test]

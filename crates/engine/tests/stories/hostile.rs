@@ -2,12 +2,12 @@
 //! stops within a few turns, with a fault that says why.
 
 use anyhow::{Context, Result, ensure};
-use semel_engine::Settlement;
+use semel_engine::{Intake, Settlement};
 use semel_model::effect;
 use semel_model::run::RunState;
 use semel_model::{EffectId, Key, RunId};
 use semel_store::runs::RunSnapshot;
-use semel_store::{effects, journal, runs};
+use semel_store::{duplicates, effects, journal, runs};
 use semel_testkit::peer::Behaviour;
 use semel_testkit::{patience, until};
 use serde_json::{Value, json};
@@ -348,7 +348,7 @@ async fn what_an_operator_writes_may_be_any_text() -> Result<()> {
         let view = effects::find(world.engine.cell().of(effect), id, effect).await?;
         assert_eq!(view.map(|view| view.state), Some(effect::EffectState::Done));
     }
-    Ok(())
+    world.until_sound().await
 }
 
 #[tokio::test]
@@ -373,5 +373,50 @@ async fn any_key_that_a_delivery_brings_is_taken() -> Result<()> {
         .try_deliver(r#"{"id":"d","big":9007199254740993}"#)
         .await;
     assert!(beyond.is_err(), "{beyond:?}");
-    Ok(())
+    world.until_sound().await
+}
+
+#[tokio::test]
+async fn a_delivery_that_is_answered_as_held_is_listed_whatever_its_key() -> Result<()> {
+    let world = World::start().await?;
+    let source = "flow: held\ntrigger:\n  webhook: { auth: none, key: input.id, mismatch: hold }\n\
+                  steps:\n  - { id: count, kv: { add: seen } }\n";
+    world.publish_source(source).await?;
+
+    let mut acknowledged = 0;
+    for text in hostile() {
+        if Key::new(text.as_bytes()).is_err() {
+            continue;
+        }
+        let order = |total: u32| json!({ "id": text, "total": total, "note": text }).to_string();
+        world.deliver_to("held", &order(1)).await?;
+        let other = world.try_deliver_to("held", &order(2)).await?;
+        ensure!(matches!(other, Intake::Held(_)), "{other:?}");
+        acknowledged += 1;
+    }
+
+    let every = world.engine.cell().every();
+    let listed = duplicates::list_held(every, world.namespace_id, None, None, 100, true).await?;
+    assert!(acknowledged > 1);
+    assert_eq!(listed.len(), acknowledged);
+    world.until_sound().await
+}
+
+#[tokio::test]
+async fn a_business_key_and_an_event_of_any_text_leave_every_list_whole() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish(
+            "steps:\n  - id: charge\n    key: '\"charge:\" + input.text'\n    scope: namespace\n    guard: review\n    \
+             http: { post: 'PEER/plain/charges', json: { id: '${{ input.id }}' } }\n\
+             \x20 - id: tell\n    emit: { event: charged, data: '${{ input }}' }\n",
+        )
+        .await?;
+
+    for (index, text) in hostile().into_iter().enumerate() {
+        let payload = json!({ "id": index.to_string(), "text": text });
+        settles(&world, &payload).await?;
+    }
+
+    world.until_sound().await
 }

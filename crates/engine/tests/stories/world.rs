@@ -1,7 +1,7 @@
 //! An engine on a database of its own, beside a peer in a process of its own.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use semel_engine::{
 };
 use semel_model::run::RunState;
 use semel_model::{RunId, SecretText, Span};
+use semel_store::invariants::{self, Invariant};
 use semel_store::runs::RunSnapshot;
 use semel_store::{Cell, CellOptions, attention, kv, migrate, namespaces};
 use semel_testkit::{Database, Peer, Proxy, Server, patience, until};
@@ -79,6 +80,7 @@ impl World {
         let patience = CellOptions {
             write_patience: Duration::from_secs(1),
             write_give_up: Duration::from_secs(1),
+            read_slack: 1,
             ..few_connections()
         };
         let cell = Cell::connect(&url, patience).await?;
@@ -139,6 +141,32 @@ impl World {
             ..self.options.clone()
         };
         Ok(Engine::start(cell, options).await?)
+    }
+
+    /// Another engine on the same database, with a state folder of its own or another's.
+    pub(crate) async fn start_another_in(&self, state_dir: &Path) -> Result<Engine> {
+        let cell = Cell::connect(&self.database.url(), few_connections()).await?;
+        let options = Options {
+            state_dir: Some(state_dir.to_owned()),
+            ..self.options.clone()
+        };
+        Ok(Engine::start(cell, options).await?)
+    }
+
+    /// An engine that does nothing by itself and reaches the database at a URL. Neither its lease nor its patience with the
+    /// database ends while a test plays.
+    pub(crate) async fn start_idle(&self, url: &str) -> Result<Engine> {
+        let patience = CellOptions {
+            write_patience: Duration::from_secs(1_000),
+            write_give_up: Duration::from_secs(1_000),
+            ..few_connections()
+        };
+        let cell = Cell::connect(url, patience).await?;
+        let options = Options {
+            lease: Span::from_secs(3_600),
+            ..self.options.clone()
+        };
+        Ok(Engine::start_idle(cell, options).await?)
     }
 
     /// Replaces the engine by one that reaches the database through a proxy.
@@ -361,12 +389,34 @@ impl World {
         let cell = self.engine.cell().every();
         Ok(attention::list_differences(cell).await?)
     }
+
+    /// Waits until every invariant of the tables holds. A story moves the clock, which makes each duty look silent.
+    pub(crate) async fn until_sound(&self) -> Result<()> {
+        for invariant in Invariant::ALL {
+            if invariant == Invariant::Duties {
+                continue;
+            }
+            let look = async || {
+                let cell = self.engine.cell();
+                let report = invariants::check(cell, invariant, &[], |_| {}).await?;
+                Ok((report.breaches, report.unknown))
+            };
+            let what = format!("{} to be sound", invariant.as_str());
+            until(&what, look, |(breaches, unknown)| {
+                breaches.is_empty() && unknown.is_empty()
+            })
+            .await?;
+        }
+        Ok(())
+    }
 }
 
-/// A connection costs PostgreSQL more than most tests do: an engine has fewer of them than a server has.
+/// A connection costs PostgreSQL more than most tests do: an engine has fewer of them than a server has, and waits longer
+/// for them, because the machine may stand still.
 pub(crate) fn few_connections() -> CellOptions {
     CellOptions {
         engine_connections: 3,
+        read_slack: 10,
         ..CellOptions::default()
     }
 }

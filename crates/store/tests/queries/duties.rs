@@ -16,6 +16,7 @@ fn nothing(duty: &'static str) -> DutyNote {
         finished: None,
         covered: None,
         failed: None,
+        late_after: Duration::from_secs(30),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Each public function of the store, and the schema itself, on a real PostgreSQL.
 
 mod accept;
+mod alerts;
 mod connections;
 mod deferrals;
 mod duplicates;
@@ -8,7 +9,9 @@ mod duties;
 mod effects;
 mod expiry;
 mod fair;
+mod invariants;
 mod journal;
+mod known_dead;
 mod migrations;
 mod named_effects;
 mod outbox;

@@ -155,6 +155,7 @@ impl ServiceRecord {
             finished: finished.map(|at| at.elapsed()),
             covered: covered.map(|at| at.elapsed()),
             failed: failed.map(|(at, error)| (at.elapsed(), error)),
+            late_after: self.late_after,
         })
     }
 
