@@ -13,6 +13,7 @@ mod egress;
 mod first_minutes;
 mod gates;
 mod held;
+mod known_dead;
 mod looking_into;
 mod migrate;
 mod once;

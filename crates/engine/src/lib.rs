@@ -3,6 +3,7 @@
 //! The modules are layers: each uses only what stands above it in this list, which a test checks.
 //!
 //! - [`boottime`], `secret`, [`memory`], [`metrics`]: bounded and counted.
+//! - `state_lock`: the lock by which a server that is dead is known dead.
 //! - [`state`] and [`event`]: what is true of a run, and what each event of its journal changes of it,
 //!   of the tables, of the outbox and of the timeline. Pure.
 //! - [`landing`], [`settle`]: for how long a request may still arrive, and what an outcome means under
@@ -49,11 +50,12 @@ pub mod services;
 pub mod settle;
 mod spill;
 pub mod state;
+mod state_lock;
 pub mod turn;
 mod unavailable;
 pub mod vault;
 
-pub use archive::{ArchiveError, ErasedFile, RunArchive};
+pub use archive::{ArchiveError, ArchivedText, ErasedFile, RunArchive};
 pub use catalogue::{Catalogue, Release};
 pub use commands::alert::AlertError;
 pub use commands::amend::Amendment;
@@ -66,6 +68,7 @@ pub use commands::decide_held::{HeldError, HeldOutcome, HeldWish};
 pub use commands::drop_key::{DropError, DropWish};
 pub use commands::erase::{EraseError, Erasure};
 pub use commands::fire_schedule::{FireError, Fired, Moment, PauseError, ScheduleView};
+pub use commands::job_maker::JobMaker;
 pub use commands::member::{GROUP_CHARS_MAX, MemberError};
 pub use commands::namespace::{NamespaceError, NewNamespace};
 pub use commands::once::{OnceBegin, OnceBegun, OnceError, OnceFailure, OnceSubject, SeenIntent};
@@ -80,7 +83,10 @@ pub use commands::resume::{ResumeError, Wish};
 pub use commands::run_job::{RunJobError, RunJobPlan, RunJobWish};
 pub use commands::settle::{DoubtGroup, GroupDoubt, GroupPlan, SettleError, Settlement};
 pub use commands::subscription::{RetryError, SubscriptionError};
-pub use commands::token::{DerivedToken, TOKEN_DAYS_MAX, TokenError, TokenMaker, validate_token};
+pub use commands::token::{
+    KeptToken, RevokedDerived, RevokedToken, TOKEN_DAYS_MAX, TokenError, TokenMaker, name_token,
+    validate_token,
+};
 pub use engine::Engine;
 pub use ingest::callback::{CallbackError, Called};
 pub use ingest::{
@@ -97,4 +103,5 @@ pub use semel_steps::resources::{
     Bucket, NoResources, ObjectFolder, Opened, ResourceLocation, ResourceLocationError,
     ResourceStore, StoredFiles,
 };
+pub use services::{DUTIES, SinglePass};
 pub use vault::{KeyReport, MasterKeys, SecretView, VaultError};

@@ -9,8 +9,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use semel_model::{RunId, SessionId};
-use semel_steps::{Egress, Reach};
+use semel_model::{RunId, SessionId, Span};
+use semel_steps::{Egress, ROOM_WAIT_MAX, Reach};
 use semel_store::approvals::{self, DecisionBatch};
 use semel_store::claims::{self, Accept};
 use semel_store::clock::Clock;
@@ -33,6 +33,7 @@ use crate::metrics::Metrics;
 use crate::options::Options;
 use crate::pauses::PauseCache;
 use crate::rehearsal::Rehearsal;
+use crate::state_lock::StateLock;
 use crate::vault::{Destinations, Vault};
 
 mod auth_failures;
@@ -68,7 +69,7 @@ pub(crate) use refusal_log::RefusalLog;
 pub(crate) use room::{Place, Room, RunMemory};
 pub(crate) use roster::Roster;
 pub use session::WorkerSession;
-pub(crate) use stalled_runs::StalledRuns;
+pub(crate) use stalled_runs::{StalledRuns, SuspectGroup};
 pub(crate) use tallies::Tallies;
 pub(crate) use waiting_claims::WaitingClaims;
 
@@ -110,6 +111,8 @@ pub struct Runtime {
     pub(crate) local: Local,
     /// Nothing in a process that serves.
     pub(crate) rehearsal: Option<Rehearsal>,
+    /// The lock of the state folder, in a process that serves and has a folder whose locks can be trusted.
+    pub(crate) lock: Option<StateLock>,
     session: RwLock<Arc<WorkerSession>>,
 }
 
@@ -145,6 +148,8 @@ pub(crate) struct Signals {
     pub(crate) resumed: Notify,
     /// An operator made or applied a replay plan.
     pub(crate) planned: Notify,
+    /// This process has the lock of its state folder since now.
+    pub(crate) lock_taken: Notify,
     /// Claims that wait for tasks, which a run of this process may open.
     pub(crate) waiting_claims: WaitingClaims,
 }
@@ -203,7 +208,16 @@ impl Runtime {
             stage: rehearsal.as_ref().map(|rehearsal| rehearsal.stage.clone()),
             ..reach(&options)
         };
-        let session = WorkerSession::begin(&cell, &options.process, options.lease, &reach).await?;
+        let signals = Signals::default();
+        let folder = options.state_dir.as_deref().filter(|_| rehearsal.is_none());
+        let lock = folder.and_then(|folder| StateLock::open(folder, options.lease));
+        if let Some(lock) = &lock
+            && lock.try_take().await
+        {
+            signals.lock_taken.notify_one();
+        }
+        let Options { process, lease, .. } = &options;
+        let session = WorkerSession::begin(&cell, process, *lease, &reach, lock.as_ref()).await?;
         Ok(Self {
             clock: Clock::start(&cell).await?,
             catalogue: Catalogue::load(&cell).await?,
@@ -213,7 +227,7 @@ impl Runtime {
             metrics: Metrics::default(),
             writers: Writers::start(&cell),
             limiter: ConcurrencyLimiter::start(&cell),
-            signals: Signals::default(),
+            signals,
             roster: watch::Sender::default(),
             duties: Duties::default(),
             shutdown: Shutdown::default(),
@@ -226,6 +240,7 @@ impl Runtime {
             },
             local: Local::default(),
             rehearsal,
+            lock,
             session: RwLock::new(Arc::new(session)),
             options,
             cell,
@@ -278,8 +293,14 @@ impl Runtime {
 
     /// How long after its intent a request may still land.
     pub(crate) fn landing(&self) -> Landing {
+        let room = u64::try_from(ROOM_WAIT_MAX.as_millis()).unwrap_or(u64::MAX);
         Landing {
             lease: self.options.lease,
+            // Nothing waits for room on the stage of a rehearsal.
+            room: match self.rehearsal {
+                Some(_) => Span::default(),
+                None => Span::from_millis(room),
+            },
             acts_within: self.options.settle_margin,
         }
     }
@@ -349,8 +370,12 @@ impl Writers {
 
 /// What the executors of all sessions share.
 fn reach(options: &Options) -> Reach {
-    let mut egress =
-        Egress::new(options.allow_private.clone()).without(options.own.iter().copied());
+    let mut egress = Egress::new(options.allow_private.clone())
+        .without(options.own.iter().copied())
+        .allowing_sockets(options.allow_sockets.iter().cloned());
+    if let Some(own) = options.own_database {
+        egress.close_database(own);
+    }
     if let Some(hosts) = &options.allow_hosts {
         egress = egress.only(hosts.iter().cloned());
     }

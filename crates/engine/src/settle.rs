@@ -54,6 +54,9 @@ pub struct SettleContext<'a> {
     pub deferred: Span,
     /// From when on nothing of the latest attempt can land any more.
     pub landed_by: Timestamp,
+    /// From when on the latest attempt may be repeated where its worker was lost: what that worker sent may be on its way
+    /// until then.
+    pub repeat_from: Timestamp,
     /// The HTTP statuses with which the destination refuses only after it has looked up the key.
     pub final_refusals: &'a [u16],
     /// Now.
@@ -80,13 +83,15 @@ pub fn settle(
 }
 
 /// What an intent without an outcome means, when it is found by another worker than the one that
-/// wrote it: it may have been carried out.
+/// wrote it: it may have been carried out. It is not repeated before a lease has passed, however soon its worker is
+/// known dead, unless it commits in Semel's own database.
 pub fn found_pending(context: SettleContext<'_>, effect: &Effect<Pending>) -> Event {
     let doubt = Doubt::new(
         "worker-lost",
         "the worker was lost between intent and outcome",
     );
-    doubted(context.step, doubt, context.plan_unknown(effect))
+    let plan = context.plan_unknown(effect, context.repeat_from);
+    doubted(context.step, doubt, plan)
 }
 
 /// What an effect is when its run is resumed after an operator failed it in doubt: a doubt again.
@@ -104,7 +109,7 @@ pub fn doubted_again(
     };
     let plan = match settled_by {
         SettledBy::Operator => DoubtPlan::Review,
-        SettledBy::Guard => context.plan_unknown(effect),
+        SettledBy::Guard => context.plan_unknown(effect, context.now),
     };
     doubted(context.step, doubt, plan)
 }
@@ -191,7 +196,7 @@ fn settle_doubt(context: SettleContext<'_>, effect: &Effect<Pending>, doubt: Dou
         },
         Guard::Natural => repeat(Licence::Natural),
         Guard::Repeat => repeat(Licence::Repeat),
-        Guard::Probe => context.probe(effect),
+        Guard::Probe => context.probe(effect, context.now),
         Guard::Review if SeededBug::RetryWithoutGuard.is_seeded() => repeat(Licence::Repeat),
         Guard::Review => DoubtPlan::Review,
     };
@@ -226,6 +231,7 @@ impl<'a> SettleContext<'a> {
             since,
             deferred: Span::from_millis(0),
             landed_by: now,
+            repeat_from: now,
             final_refusals: &[],
             now,
             jitter,
@@ -257,13 +263,6 @@ impl<'a> SettleContext<'a> {
         Span::from_millis(waited.saturating_sub(self.deferred.as_millis()))
     }
 
-    fn of_transaction(&self) -> Licence {
-        match self.step.commits_here() {
-            true => Licence::Uncommitted,
-            false => Licence::Marker,
-        }
-    }
-
     pub(crate) fn key_is_remembered(&self, at: Timestamp) -> bool {
         let Some(window) = self.window.or_else(|| self.step.guard.window(None)) else {
             return false;
@@ -273,25 +272,28 @@ impl<'a> SettleContext<'a> {
         span_between(self.since, at).as_millis() + margin < window.as_millis()
     }
 
-    /// How to settle an effect of which nothing is known since its intent. It uses up none of the
+    /// How to settle an effect of which nothing is known since its intent, from `from` on. It uses up none of the
     /// author's attempts.
-    fn plan_unknown<S>(&self, effect: &Effect<S>) -> DoubtPlan {
-        let repeat = |licence| DoubtPlan::Repeat {
-            at: self.now,
-            licence,
-        };
+    fn plan_unknown<S>(&self, effect: &Effect<S>, from: Timestamp) -> DoubtPlan {
+        let at = self.now.max(from);
+        let repeat = |licence| DoubtPlan::Repeat { at, licence };
         match effect.guard() {
-            Guard::Transaction => repeat(self.of_transaction()),
-            Guard::Key if self.key_is_remembered(self.now) => repeat(Licence::Key),
+            // The journal itself says that nothing was committed, and what was sent late is refused by the fence.
+            Guard::Transaction if self.step.commits_here() => DoubtPlan::Repeat {
+                at: self.now,
+                licence: Licence::Uncommitted,
+            },
+            Guard::Transaction => repeat(Licence::Marker),
+            Guard::Key if self.key_is_remembered(at) => repeat(Licence::Key),
             Guard::Natural => repeat(Licence::Natural),
             Guard::Repeat => repeat(Licence::Repeat),
-            Guard::Probe => self.probe(effect),
+            Guard::Probe => self.probe(effect, from),
             Guard::Key | Guard::Review => DoubtPlan::Review,
         }
     }
 
-    /// When the destination is asked, and from when on it is believed that there is nothing.
-    fn probe<S>(&self, effect: &Effect<S>) -> DoubtPlan {
+    /// When the destination is asked, and from when on it is believed that there is nothing: not before `from`.
+    fn probe<S>(&self, effect: &Effect<S>, from: Timestamp) -> DoubtPlan {
         let StepGuard::Probe(probe) = &self.step.guard else {
             return DoubtPlan::Review;
         };
@@ -305,7 +307,7 @@ impl<'a> SettleContext<'a> {
         };
         DoubtPlan::Probe {
             at,
-            absent_from: Some(absent_from),
+            absent_from: Some(absent_from.max(from)),
         }
     }
 

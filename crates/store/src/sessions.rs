@@ -1,4 +1,7 @@
 //! The `sessions` table: which workers are alive, judged by the database's clock alone.
+//!
+//! One fact besides the clock ends a session: its process held a lock that the system frees when the process dies, and
+//! another process has that lock now ([`end_dead`]). The row says which lock it was.
 
 use std::time::Duration;
 
@@ -6,12 +9,32 @@ use jiff::Timestamp;
 use semel_model::{SessionId, Span};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 
 use crate::cell::{Cell, EveryCell, ReadError};
 
 const OPEN: &str = "/* commits alone: open session */
-    INSERT INTO sessions (id, process, version, expires_at)
-    VALUES ($1, $2, $4, moment() + make_interval(secs => $3))";
+    INSERT INTO sessions (id, process, version, expires_at, boot_id, lock_device, lock_inode)
+    VALUES ($1, $2, $4, moment() + make_interval(secs => $3), $5, $6, $7)";
+
+/// Of a process that got its lock after the session had begun.
+const NOTE_LOCK: &str = "/* commits alone: note lock */
+    UPDATE sessions SET boot_id = $2, lock_device = $3, lock_inode = $4
+     WHERE id = $1 AND lost_at IS NULL";
+
+/// A renewal that commits first changes nothing about it, and one that comes later is refused. Recovery frees what the
+/// sessions hold.
+const END_DEAD: &str = "/* commits alone: end dead sessions */
+    WITH dead AS MATERIALIZED (
+        SELECT s.id
+          FROM sessions s
+         WHERE s.id = ANY ($1) AND s.lost_at IS NULL
+           AND s.boot_id = $2 AND s.lock_device = $3 AND s.lock_inode = $4
+         ORDER BY s.id
+           FOR UPDATE OF s)
+    UPDATE sessions s
+       SET lost_at = moment()
+     WHERE s.id = ANY (ARRAY(SELECT id FROM dead))";
 
 /// A session that has expired stays so: a paused worker cannot bring its own lease back to life.
 /// Nor can one whose runs were freed, whatever the clock says now.
@@ -41,13 +64,26 @@ const LIST: &str = "
      ORDER BY s.started_at DESC, s.id
      LIMIT $1";
 
-pub(crate) const STATEMENTS: &[&str] = &[OPEN, RENEW, LEAVE, CLOSE, SWEEP, LIST];
+pub(crate) const STATEMENTS: &[&str] =
+    &[OPEN, NOTE_LOCK, RENEW, LEAVE, CLOSE, END_DEAD, SWEEP, LIST];
 
 /// The version of this program, which every crate of it shares.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The most sessions that are listed.
 const LISTED_MAX: i64 = 100;
+
+/// The file whose lock a process holds until it dies, in a form that no other file on any machine shares while it is
+/// open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockPlace {
+    /// The boot of the machine.
+    pub boot: Uuid,
+    /// The device that the file is on, bit by bit as the system numbers it.
+    pub device: i64,
+    /// The number of the file on its device, bit by bit.
+    pub inode: i64,
+}
 
 /// A session as an operator sees it.
 #[derive(Clone, Debug)]
@@ -71,6 +107,9 @@ pub struct SessionView {
 /// How long a try to begin a session may take.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a try to end the sessions of dead processes may take.
+const END_PATIENCE: Duration = Duration::from_secs(5);
+
 /// The least that a try to renew may take: a new connection has to fit in.
 const RENEW_PATIENCE_MIN: Duration = Duration::from_millis(500);
 
@@ -80,17 +119,66 @@ fn try_for(lease: Span) -> Duration {
     (lease.to_duration() / 6).max(RENEW_PATIENCE_MIN)
 }
 
-/// Begins a session.
+/// Begins a session that only its lease ends.
 pub async fn open(
     cell: &Cell,
     session: SessionId,
     process: &str,
     lease: Span,
 ) -> Result<(), ReadError> {
+    open_with_lock(cell, session, process, lease, None).await
+}
+
+/// Begins a session of a process that holds a lock and has named the session in its file; nothing where it holds none.
+pub async fn open_with_lock(
+    cell: &Cell,
+    session: SessionId,
+    process: &str,
+    lease: Span,
+    lock: Option<LockPlace>,
+) -> Result<(), ReadError> {
     let secs = lease.as_secs_f64();
-    let values: [&(dyn ToSql + Sync); 4] = [session.as_uuid(), &process, &secs, &VERSION];
+    let boot = lock.map(|lock| lock.boot);
+    let device = lock.map(|lock| lock.device);
+    let inode = lock.map(|lock| lock.inode);
+    let values: [&(dyn ToSql + Sync); 7] = [
+        session.as_uuid(),
+        &process,
+        &secs,
+        &VERSION,
+        &boot,
+        &device,
+        &inode,
+    ];
     cell.renewal().execute(OPEN, &values, OPEN_PATIENCE).await?;
     Ok(())
+}
+
+/// Notes the lock of a process that got it after the session had begun. Its file names the session already.
+pub async fn note_lock(cell: &Cell, session: SessionId, lock: LockPlace) -> Result<(), ReadError> {
+    let LockPlace {
+        boot,
+        device,
+        inode,
+    } = lock;
+    let values: [&(dyn ToSql + Sync); 4] = [session.as_uuid(), &boot, &device, &inode];
+    let lane = cell.renewal();
+    lane.execute(NOTE_LOCK, &values, OPEN_PATIENCE).await?;
+    Ok(())
+}
+
+/// Ends sessions whose processes are dead: each was named in the file of a lock that the caller holds now. Those that
+/// were not opened under this very lock go on. Gives how many it ended.
+pub async fn end_dead(cell: &Cell, named: &[SessionId], lock: LockPlace) -> Result<u64, ReadError> {
+    let named: Vec<Uuid> = named.iter().map(|id| *id.as_uuid()).collect();
+    let LockPlace {
+        boot,
+        device,
+        inode,
+    } = lock;
+    let values: [&(dyn ToSql + Sync); 4] = [&named, &boot, &device, &inode];
+    let lane = cell.recovery();
+    lane.execute(END_DEAD, &values, END_PATIENCE).await
 }
 
 /// Renews a session, on the connection that does nothing else; nothing when it has expired and its runs may be another's.

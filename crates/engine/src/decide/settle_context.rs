@@ -23,6 +23,7 @@ pub fn settle_context<'a>(
         since: pending.since,
         deferred: pending.deferred,
         landed_by: context.landing.over(pending, connection, context.now),
+        repeat_from: context.landing.repeat_from(pending),
         final_refusals: connection.map_or(KEY_REFUSALS, Connection::final_refusals),
         now: context.now,
         jitter: context.jitter,

@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use semel_model::{SessionId, Span};
 use semel_steps::{Executors, Reach, SendGate};
-use semel_store::{Cell, sessions};
+use semel_store::{Cell, ReadError, sessions};
 
 use super::StartError;
 use crate::boottime::Boottime;
+use crate::state_lock::StateLock;
 
 /// One session and what belongs to it.
 pub struct WorkerSession {
@@ -24,6 +25,8 @@ pub struct WorkerSession {
     /// Makes calls for as long as the session's gate is open.
     pub executors: Executors,
     gate: Arc<Gate>,
+    /// Whether its row says which lock its process has.
+    has_lock: AtomicBool,
 }
 
 /// Open while the lease certainly holds.
@@ -48,16 +51,22 @@ impl Gate {
 }
 
 impl WorkerSession {
-    /// Begins a session.
-    pub async fn begin(
+    /// Begins a session. Where the process has the lock of its state folder, the file names the session before there
+    /// is one: nobody can get the lock and miss it.
+    pub(crate) async fn begin(
         cell: &Cell,
         process: &str,
         lease: Span,
         reach: &Reach,
+        lock: Option<&StateLock>,
     ) -> Result<Self, StartError> {
         let begun = Boottime::now();
         let id = SessionId::generate();
-        sessions::open(cell, id, process, lease).await?;
+        let place = match lock {
+            Some(lock) => lock.name(id).await,
+            None => None,
+        };
+        sessions::open_with_lock(cell, id, process, lease, place).await?;
         let gate = Arc::new(Gate {
             open_until: AtomicU64::new(0),
             lost: AtomicBool::new(false),
@@ -68,6 +77,7 @@ impl WorkerSession {
             id,
             executors,
             gate,
+            has_lock: AtomicBool::new(place.is_some()),
         })
     }
 
@@ -79,6 +89,19 @@ impl WorkerSession {
     /// The database confirmed the lease, asked for at `begun`.
     pub(crate) fn renewed(&self, begun: Boottime, lease: Span) {
         self.gate.renewed(begun, lease);
+    }
+
+    /// Has the row of a session that was begun without the lock say which lock its process has since then, once the
+    /// file names it.
+    pub(crate) async fn note_lock(&self, cell: &Cell, lock: &StateLock) -> Result<(), ReadError> {
+        if self.has_lock.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if let Some(place) = lock.name(self.id).await {
+            sessions::note_lock(cell, self.id, place).await?;
+            self.has_lock.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Whether the database said that the lease is over.

@@ -1,4 +1,5 @@
-//! Lease renewal: renews the session of the process, and begins another when it is lost.
+//! Lease renewal: renews the session of the process, begins another when it is lost, and tries to get the lock of the
+//! state folder while another process has it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,12 +57,31 @@ impl LeaseRenewal {
             cell,
             options,
             reach,
+            lock,
             ..
         } = &*self.runtime;
-        let session = WorkerSession::begin(cell, &options.process, options.lease, reach).await?;
+        let (process, lease) = (&options.process, options.lease);
+        let session = WorkerSession::begin(cell, process, lease, reach, lock.as_ref()).await?;
         self.runtime.set_session(Arc::new(session));
         self.runtime.signals.wake.notify_one();
         Ok(())
+    }
+
+    /// Tries to get the lock of the state folder, and names the session in it. What fails is tried at the next renewal.
+    async fn keep_lock(&self) {
+        let runtime = &self.runtime;
+        let Some(lock) = &runtime.lock else {
+            return;
+        };
+        if lock.try_take().await {
+            tracing::info!(
+                "this server has the lock of its state folder: the one that had it is gone"
+            );
+            runtime.signals.lock_taken.notify_one();
+        }
+        if let Err(error) = runtime.session().note_lock(&runtime.cell, lock).await {
+            tracing::debug!(%error, "failed to note the lock of the state folder");
+        }
     }
 }
 
@@ -82,6 +102,7 @@ impl Service for LeaseRenewal {
         if session.is_lost() || !self.renew(&session).await? {
             self.begin_anew().await?;
         }
+        self.keep_lock().await;
         Ok(self.pace.interval)
     }
 }

@@ -37,6 +37,7 @@ fn context(step: &Step, held_back: u32) -> SettleContext<'_> {
         held_back,
         since: Timestamp::UNIX_EPOCH,
         landed_by: Timestamp::UNIX_EPOCH + Duration::from_secs(120),
+        repeat_from: Timestamp::UNIX_EPOCH,
         final_refusals: KEY_REFUSALS,
         now: Timestamp::UNIX_EPOCH,
         jitter: 0.5,
@@ -174,6 +175,73 @@ fn a_probe_asks_soon_and_is_believed_late_unless_the_author_says_why_not() {
             assert_eq!(plan, expected);
         }
     }
+}
+
+#[test]
+fn what_a_lost_worker_sent_is_repeated_no_earlier_than_a_lease_after_its_intent() {
+    let at = |secs| Timestamp::UNIX_EPOCH + Duration::from_secs(secs);
+    let repeat = |licence| DoubtPlan::Repeat {
+        at: at(30),
+        licence,
+    };
+    let probe = |at, absent_from| DoubtPlan::Probe {
+        at,
+        absent_from: Some(absent_from),
+    };
+    let usual = PROBE.replace("MORE", "");
+    let signed = PROBE.replace("MORE", ", after: 20s, because: it acts at once or never ");
+    let natural = "http: { put: \"https://a.example/\" }\n    guard: natural";
+
+    for (step, guard, expected) in [
+        (keyed(), Guard::Key, repeat(Licence::Key)),
+        (step(natural), Guard::Natural, repeat(Licence::Natural)),
+        (db(), Guard::Transaction, repeat(Licence::Marker)),
+        (step(&usual), Guard::Probe, probe(at(5), at(120))),
+        (step(&signed), Guard::Probe, probe(at(20), at(30))),
+    ] {
+        let soon = SettleContext {
+            repeat_from: at(30),
+            ..context(&step, 0)
+        };
+        let Event::Doubted { plan, .. } = found_pending(soon, &first(guard)) else {
+            unreachable!("it is in doubt");
+        };
+        assert_eq!(plan, expected, "{guard:?}");
+    }
+}
+
+#[test]
+fn what_a_lost_worker_would_have_committed_here_is_made_again_at_once() {
+    let step = step("kv: { add: seen }");
+    let soon = SettleContext {
+        repeat_from: Timestamp::UNIX_EPOCH + Duration::from_secs(30),
+        ..context(&step, 0)
+    };
+
+    let event = found_pending(soon, &first(Guard::Transaction));
+
+    let Event::Doubted { plan, .. } = event else {
+        unreachable!("it is in doubt: {event:?}");
+    };
+    let expected = DoubtPlan::Repeat {
+        at: Timestamp::UNIX_EPOCH,
+        licence: Licence::Uncommitted,
+    };
+    assert_eq!(plan, expected);
+}
+
+#[test]
+fn a_key_that_is_forgotten_before_a_repeat_may_leave_is_left_to_an_operator() {
+    let step = keyed();
+    let short = SettleContext {
+        window: Some(semel_model::Span::from_secs(20)),
+        repeat_from: Timestamp::UNIX_EPOCH + Duration::from_secs(30),
+        ..context(&step, 0)
+    };
+
+    let event = found_pending(short, &first(Guard::Key));
+
+    assert!(is_left_to_a_person(Some(&event)), "{event:?}");
 }
 
 #[test]
