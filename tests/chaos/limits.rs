@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use hyper::Method;
-use semel_testkit::{Cluster, Connection, Options, Peer, Program, patience};
+use semel_testkit::{Cluster, Connection, Options, Peer, Program, patience, until};
 use serde_json::json;
 
 use crate::campaign::{is_measured, scaled};
 use crate::crowd::{self, Post};
-use crate::queries::until_count;
+use crate::invariants;
+use crate::queries::{SUCCEEDED, count, until_count};
 use crate::servers::{Home, Served, serve};
 
 /// How many runs call the destination that hangs: about as many as a server has room for.
@@ -71,6 +72,36 @@ async fn a_destination_that_hangs_delays_no_other() -> Result<()> {
         !is_measured() || ratio <= RATIO_MAX,
         "p99 rose from {alone:.0} ms to {beside:.0} ms"
     );
+    Ok(())
+}
+
+/// How many runs wait for a destination that takes one a second, and how many of them are through when the others are
+/// looked at: these have waited for as many seconds.
+const QUEUED: usize = 24;
+const THROUGH: usize = 16;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_waits_for_the_rate_of_its_connection_writes_nothing_meanwhile() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let server = serve(Program::semel()?, &home.url(), "10s").await?;
+    let peer = Peer::start().await?;
+    let connection = json!({ "connection": {
+        "to": { "http": { "base_url": peer.url("") } },
+        "limits": { "per_second": 1 } } });
+    let at = "/v1/connections/slow";
+    home.command(&server, Method::PUT, at, connection.to_string())
+        .await?;
+    home.publish(&server, "slow", &flow("slow", "/plain"))
+        .await?;
+    let client = home.connect().await?;
+
+    deliver(&server, "slow", "waits", QUEUED).await?;
+    let through = async || count(&client, SUCCEEDED).await;
+    until("most of the runs", through, |ended| *ended >= THROUGH).await?;
+    let broken = invariants::list_breaches(&home).await?;
+
+    ensure!(broken.is_empty(), "{broken:?}");
     Ok(())
 }
 

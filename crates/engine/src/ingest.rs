@@ -25,7 +25,7 @@ use crate::catalogue::Release;
 use crate::memory;
 use crate::rehearsal::CrashPoint;
 use crate::runtime::Runtime;
-use crate::turn::{FirstEffectPlan, LoadedRun, Turn, TurnStart, first_row, take};
+use crate::turn::{FirstEffectPlan, LoadedRun, Turn, TurnStart, first_row, room, take};
 
 mod api;
 mod backlog;
@@ -207,6 +207,7 @@ impl Runtime {
             first_effect,
             seems_known,
             run_max: inbound.run_max,
+            lease: inbound.lease,
         };
         let holdings = &self.work.holdings;
         let expected = place.as_ref().map(|_| holdings.expect(session.id, claim));
@@ -215,7 +216,13 @@ impl Runtime {
             let met = seeded_bug::acknowledge(self, delivery);
             return Ok(Intake::Accepted(answer(&inbound, &met, false)));
         }
-        let met = match self.writers.accept.write(delivery).await {
+        let give_up_room = || {
+            if let Some(TurnStart::With(plan)) = &mut begun {
+                plan.give_up_room();
+            }
+        };
+        let writing = self.writers.accept.write(delivery);
+        let met = match room::unless_slow(writing, give_up_room).await {
             Ok(met) => met,
             Err(error) => {
                 // It may be committed under this process's lease, now or later: the queue is
@@ -225,6 +232,10 @@ impl Runtime {
                 return Err(error.into());
             }
         };
+        if met.lost_lease {
+            let reason = "another server decides the instant";
+            return Err(IntakeError::Unavailable(reason.to_owned()));
+        }
         reach(self, "accept.after", &inbound, claim).await;
         self.local.recent.note(claim);
         match met.verdict {

@@ -1,10 +1,11 @@
 //! Landing: how long after its intent a request may still arrive and be acted on.
 //!
 //! ```text
-//! intent ── lease ── timeout ── acts_within ─▶ landed
-//!           │        │          └ the destination works on after the exchange has ended
-//!           │        └ the exchange itself; the kernel stops sending with it
-//!           └ a worker that was paused may still begin to send
+//! intent ── room ── lease ── timeout ── acts_within ─▶ landed
+//!           │       │        │          └ the destination works on after the exchange has ended
+//!           │       │        └ the exchange itself; the kernel stops sending with it
+//!           │       └ a worker that was paused may still begin to send
+//!           └ a request outside may wait for its place and its turn at the destination
 //! ```
 //!
 //! Before that time, neither a probe that finds nothing nor an operator may say that an effect did
@@ -21,6 +22,9 @@ use crate::state::PendingEffect;
 pub struct Landing {
     /// How long a paused worker may still begin to send.
     pub lease: Span,
+    /// How long a request to a destination may wait there for its place and its turn before. Its worker's lease is
+    /// renewed meanwhile.
+    pub room: Span,
     /// How long a destination may still act where its connection does not say.
     pub acts_within: Span,
 }
@@ -30,8 +34,8 @@ pub struct Landing {
 pub struct LandingWindow {
     /// When.
     pub over: Timestamp,
-    /// How long a paused worker may still begin to send.
-    pub lease: Span,
+    /// How long after the intent its worker may still begin to send: the wait for room, and a lease.
+    pub until_sent: Span,
     /// How long the exchange itself may take.
     pub timeout: Span,
     /// How long the destination may still act after it.
@@ -47,6 +51,29 @@ impl Landing {
         now: Timestamp,
     ) -> Timestamp {
         self.after(&pending.request, connection, (pending.intended_at, now))
+    }
+
+    /// From when on an attempt may be repeated whose worker was lost: a lease after it may have left. What the worker
+    /// sent may be on its way until then, although the worker is known dead.
+    pub fn repeat_from(&self, pending: &PendingEffect) -> Timestamp {
+        let begun = self.until_begun(&pending.request).to_duration();
+        pending
+            .intended_at
+            .checked_add(begun)
+            .unwrap_or(Timestamp::MAX)
+    }
+
+    /// How long a worker may still begin to send after the intent. Only a request to a destination waits for room.
+    fn until_begun(&self, request: &StepRequest) -> Span {
+        match request {
+            StepRequest::External(_) => self.until_sent(),
+            StepRequest::Task(_) | StepRequest::Local(_) => self.lease,
+        }
+    }
+
+    /// How long after its intent a request to a destination may still begin to be sent.
+    pub fn until_sent(&self) -> Span {
+        Span::from_millis(self.lease.as_millis() + self.room.as_millis())
     }
 
     /// From when on nothing of a request can land whose intent was written at the first of these
@@ -72,17 +99,77 @@ impl Landing {
             StepRequest::Task(_) => claimed_by,
             StepRequest::External(_) | StepRequest::Local(_) => intended_at,
         };
+        let until_sent = self.until_begun(request);
         let acts_within = connection.and_then(|connection| connection.acts_within);
         let acts_within = acts_within.unwrap_or(self.acts_within);
-        let span = [self.lease, request.timeout(), acts_within];
+        let span = [until_sent, request.timeout(), acts_within];
         let millis = span.iter().map(|span| span.as_millis()).sum();
         LandingWindow {
             over: begun
                 .checked_add(Span::from_millis(millis).to_duration())
                 .unwrap_or(Timestamp::MAX),
-            lease: self.lease,
+            until_sent,
             timeout: request.timeout(),
             acts_within,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_model::request::{ExternalRequest, HttpRequest, TaskRequest};
+    use semel_model::{EffectId, Guard};
+    use semel_steps::ROOM_WAIT_MAX;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_request_that_waits_for_room_after_its_intent_may_land_so_much_later() {
+        let landing = Landing {
+            lease: Span::from_secs(30),
+            room: Span::from_secs(3),
+            acts_within: Span::from_secs(60),
+        };
+        let request = ExternalRequest::Http(HttpRequest {
+            connection: None,
+            method: "POST".to_owned(),
+            url: "https://bank.example/pay".to_owned(),
+            headers: Vec::new(),
+            key_header: None,
+            body: None,
+            parts: Vec::new(),
+            file: None,
+            pages: None,
+            timeout: Span::from_secs(20),
+        });
+        let task = StepRequest::Task(TaskRequest {
+            queue: "q".to_owned(),
+            input: serde_json::Value::Null,
+            lease: Span::from_secs(20),
+            until: None,
+        });
+        let times = (Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH);
+        let request: StepRequest = request.into();
+        let repeat_from = |request: &StepRequest| {
+            let effect = EffectId::from_uuid(Uuid::nil());
+            let begun = Timestamp::UNIX_EPOCH;
+            let pending = PendingEffect::intend(effect, Guard::Review, request.clone(), begun);
+            landing.repeat_from(&pending).as_second()
+        };
+
+        let outside = landing.window(&request, None, times);
+        let again = (repeat_from(&request), repeat_from(&task));
+        let task = landing.window(&task, None, times);
+
+        assert_eq!(outside.over.as_second(), 3 + 30 + 20 + 60);
+        assert_eq!(outside.until_sent, Span::from_secs(33));
+        assert_eq!(task.over.as_second(), 30 + 20 + 60);
+        assert_eq!(
+            again,
+            (3 + 30, 30),
+            "what a lost worker sent leaves no earlier again"
+        );
+        assert!(ROOM_WAIT_MAX <= landing.room.to_duration());
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use semel_model::request::ExternalRequest;
-use semel_model::{EffectId, Outcome};
+use semel_model::{EffectId, Fault, Outcome};
 
 use crate::db::DbExecutor;
 use crate::destination::Destination;
@@ -16,12 +16,19 @@ use crate::egress::Egress;
 use crate::executor::{Attempt, Executor, Route, Setup, not_offered};
 use crate::gate::SendGate;
 use crate::http::{HttpExecutor, SetupError};
-use crate::limits::{DestinationLimits, host_of};
+use crate::limits::{Asker, DestinationLimits, Room, host_of};
 use crate::llm::LlmExecutor;
 use crate::notify::{NotifyExecutor, WebhookPayload};
 use crate::reach::Reach;
 use crate::ssh::SshExecutor;
 use crate::stage::DestinationStage;
+
+/// The most characters that are kept of the code of a failure or a doubt: a database sends its own.
+const CODE_CHARS_MAX: usize = 64;
+
+/// The most characters that are kept of what a destination said of a failure or a doubt. Each attempt
+/// has one in the journal.
+const MESSAGE_CHARS_MAX: usize = 4_000;
 
 /// Makes the registry from one line per kind: the request, and what carries it out.
 macro_rules! executors {
@@ -111,6 +118,30 @@ impl Executors {
         Box::pin(self.within_limits(whose, self.send(attempt)))
     }
 
+    /// Finds room for an attempt before its intent is written, without waiting; nothing where no
+    /// limits count.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none: the fault says when to come back. Nothing was sent.
+    pub fn find_room(
+        &self,
+        route: Route<'_>,
+        request: &ExternalRequest,
+        asker: Asker,
+    ) -> Result<Option<Room>, Fault> {
+        if self.stage.is_some() {
+            return Ok(None);
+        }
+        self.room_of(Whose::of(route, request), asker)
+    }
+
+    /// Makes one attempt at an effect in room that was found for it.
+    pub fn perform_in<'a>(&'a self, room: Room, attempt: Attempt<'a>) -> BoxFuture<'a, Outcome> {
+        let to = attempt.route.to;
+        Box::pin(within(room, to, self.send(attempt)))
+    }
+
     /// Makes a request that changes nothing, and may be made again, as far as its destination has
     /// room for it.
     pub fn read<'a>(
@@ -159,25 +190,65 @@ impl Executors {
         whose: Whose<'_>,
         exchange: impl Future<Output = Outcome> + Send,
     ) -> Outcome {
-        let (permit, to) = match whose {
-            Whose::Connection(to) => (self.limits.enter(to).await, Some(to)),
-            Whose::Host(namespace_id, host) => {
-                (self.limits.enter_host(namespace_id, host).await, None)
-            }
-            Whose::Nobody => return exchange.await,
+        let to = match &whose {
+            Whose::Connection(to) => Some(*to),
+            Whose::Host(..) | Whose::Nobody => None,
         };
-        let outcome = match permit {
-            Ok(permit) => {
-                let outcome = exchange.await;
-                permit.outcome(&outcome);
-                outcome
-            }
-            Err(fault) => return Outcome::Failed(fault),
-        };
-        match to {
-            Some(to) => to.redactor().redact(outcome),
-            None => outcome,
+        match self.room_of(whose, Asker::Again) {
+            Ok(Some(room)) => within(room, to, exchange).await,
+            Ok(None) => exchange.await,
+            Err(fault) => Outcome::Failed(fault),
         }
+    }
+
+    fn room_of(&self, whose: Whose<'_>, asker: Asker) -> Result<Option<Room>, Fault> {
+        match whose {
+            Whose::Connection(to) => self.limits.find(to, asker).map(Some),
+            Whose::Host(namespace_id, host) => {
+                let room = self.limits.find_host(namespace_id, host, asker);
+                room.map(Some)
+            }
+            Whose::Nobody => Ok(None),
+        }
+    }
+}
+
+/// Makes an exchange in room that was found for it, and tells the destination's breaker how it went.
+async fn within(
+    room: Room,
+    to: Option<&Destination>,
+    exchange: impl Future<Output = Outcome> + Send,
+) -> Outcome {
+    let outcome = match room.enter().await {
+        Ok(permit) => {
+            let outcome = exchange.await;
+            permit.outcome(&outcome);
+            outcome
+        }
+        Err(fault) => return Outcome::Failed(fault),
+    };
+    bounded(match to {
+        Some(to) => to.redactor().redact(outcome),
+        None => outcome,
+    })
+}
+
+/// Cuts what was said too long about a failure or a doubt. Behind the redaction: a secret may lie
+/// across the cut.
+fn bounded(mut outcome: Outcome) -> Outcome {
+    let (code, message) = match &mut outcome {
+        Outcome::Done(_) => return outcome,
+        Outcome::Failed(fault) => (&mut fault.code, &mut fault.message),
+        Outcome::InDoubt(doubt) => (&mut doubt.code, &mut doubt.message),
+    };
+    cut(code, CODE_CHARS_MAX);
+    cut(message, MESSAGE_CHARS_MAX);
+    outcome
+}
+
+fn cut(text: &mut String, chars_max: usize) {
+    if let Some((end, _)) = text.char_indices().nth(chars_max) {
+        text.truncate(end);
     }
 }
 
@@ -198,5 +269,29 @@ impl<'a> Whose<'a> {
             Some(to) => Self::Connection(to),
             None => host().map_or(Self::Nobody, |host| Self::Host(route.namespace_id, host)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_model::Doubt;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_too_long_about_a_failure_or_a_doubt_is_cut() {
+        let (code, message) = ("x".repeat(100), "é".repeat(10_000));
+        let failed = bounded(Outcome::Failed(Fault::passing(&code, &message)));
+        let in_doubt = bounded(Outcome::InDoubt(Doubt::new(&code, &message)));
+
+        let (Outcome::Failed(fault), Outcome::InDoubt(doubt)) = (failed, in_doubt) else {
+            panic!("another outcome");
+        };
+        for (code, message) in [(fault.code, fault.message), (doubt.code, doubt.message)] {
+            assert_eq!(code.len(), CODE_CHARS_MAX);
+            assert_eq!(message.chars().count(), MESSAGE_CHARS_MAX);
+        }
+        let short = Outcome::Failed(Fault::permanent("sql-23505", "no"));
+        assert_eq!(bounded(short.clone()), short);
     }
 }

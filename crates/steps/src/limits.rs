@@ -2,8 +2,10 @@
 //!
 //! Every connection has a budget of its own (S-44: by namespace and name), and so has every host
 //! that is called without one (by namespace, host and port), so that a destination that hangs holds
-//! back only its own callers. A call that finds no room waits for a moment only, and only so many
-//! wait: a worker's turn is not blocked, the run sleeps and comes back.
+//! back only its own callers. Room is found without waiting (`room.rs`), before anything is written
+//! for a call. A call that will soon have its place and its turn in the rate waits for a moment, and
+//! only so many wait. Every other call is told when to come back, each at a time of its own
+//! (`pace.rs`): a worker's turn is not blocked, the run sleeps.
 //!
 //! ```text
 //! closed ──so many failures in a row──▶ open ──after a while──▶ trial ──answer──▶ closed
@@ -12,15 +14,15 @@
 //! ```
 //!
 //! Each process counts for itself. What a connection allows is divided by the number of live servers
-//! (`share.rs`); a breaker, and the room of a host without a connection, are each server's own.
+//! (`share.rs`); a breaker, and the room of a host without a connection, are each server's own. The
+//! times to come back are each server's own as well, as dense as its part of the rate: a run that
+//! another server takes then finds that server's room, or is told another time.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use governor::Quota;
-use governor::clock::{Clock, DefaultClock};
 use semel_model::{Fault, FaultKind, Outcome, Span, connection};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -29,16 +31,25 @@ use crate::destination::Destination;
 
 mod breaker;
 mod host;
+mod pace;
+mod room;
 mod share;
 
 use breaker::{Breaker, Health, Pass};
 pub(crate) use host::host_of;
+pub use pace::Asker;
+use room::Places;
+pub use room::Room;
 use share::Share;
 
-/// How long a call waits for room before its run is put to sleep instead.
-const ROOM_PATIENCE: Duration = Duration::from_secs(1);
+/// How soon a call must have its place and its turn: any other run is put to sleep instead.
+pub const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a run that found no room sleeps.
+/// How long a call waits for its place and its turn at most, once its intent is written: part of the time in which its
+/// request may land.
+pub const ROOM_WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// How long a run that found no place sleeps at least.
 const BUSY_FOR: Span = Span::from_const_secs(1);
 
 /// How many may wait for room at a destination that has little of it. Elsewhere as many may wait as
@@ -98,16 +109,8 @@ struct Lane {
     version: i64,
     share: Share,
     waiting: AtomicUsize,
+    places: Places,
     breaker: Mutex<Breaker>,
-}
-
-/// One that waits for room, until this is dropped.
-struct InLine<'a>(&'a AtomicUsize);
-
-impl Drop for InLine<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 /// The right to make one exchange with a destination, until it is dropped.
@@ -143,29 +146,29 @@ impl DestinationLimits {
         }
     }
 
-    /// Waits a moment for room at a connection.
+    /// Finds room at a connection, without waiting. What was found is given back as it is dropped.
     ///
     /// # Errors
     ///
     /// `destination-busy` where there is none, `destination-paused` where it failed too often of
     /// late. Both pass, and say when to come back; nothing was sent.
-    pub async fn enter(&self, to: &Destination) -> Result<Permit, Fault> {
+    pub fn find(&self, to: &Destination, asker: Asker) -> Result<Room, Fault> {
         let name = Name::Connection(to.name.clone());
         let limits = &to.connection.limits;
-        enter(self.lane(to.namespace_id, name, to.version, limits)).await
+        Room::find(self.lane(to.namespace_id, name, to.version, limits), asker)
     }
 
-    /// Waits a moment for room at a host that is called without a connection.
+    /// Finds room at a host that is called without a connection.
     ///
     /// # Errors
     ///
     /// As for a connection.
-    pub async fn enter_host(&self, namespace_id: i32, host: String) -> Result<Permit, Fault> {
+    pub fn find_host(&self, namespace_id: i32, host: String, asker: Asker) -> Result<Room, Fault> {
         let limits = connection::ConnectionLimits {
             concurrency: self.host_room,
             ..connection::ConnectionLimits::default()
         };
-        enter(self.lane(namespace_id, Name::Host(host), 0, &limits)).await
+        Room::find(self.lane(namespace_id, Name::Host(host), 0, &limits), asker)
     }
 
     /// The lane of a destination. One that changed gets a new lane, with its new settings and a
@@ -192,36 +195,6 @@ impl DestinationLimits {
         lanes.insert(key, lane.clone());
         lane
     }
-}
-
-async fn enter(lane: Arc<Lane>) -> Result<Permit, Fault> {
-    let mut now = Instant::now();
-    let deadline = now + ROOM_PATIENCE;
-    let room = match lane.share.room.clone().try_acquire_owned() {
-        Ok(room) => room,
-        Err(_) => {
-            // No call waits for room at a destination whose breaker is open.
-            let looked = lane.breaker().look(now);
-            looked.map_err(|wait| paused(&lane, wait))?;
-            let room = lane.wait_for_room(deadline).await?;
-            now = Instant::now();
-            room
-        }
-    };
-    if lane.share.has_rate() {
-        let looked = lane.breaker().look(now);
-        looked.map_err(|wait| paused(&lane, wait))?;
-        lane.keep_pace(deadline).await?;
-        now = Instant::now();
-    }
-    let pass = lane.breaker().enter(now);
-    let pass = pass.map_err(|wait| paused(&lane, wait))?;
-    Ok(Permit {
-        lane,
-        pass,
-        told: false,
-        room: Some(room),
-    })
 }
 
 impl Permit {
@@ -255,52 +228,14 @@ impl Lane {
             version,
             share: Share::new(limits, servers),
             waiting: AtomicUsize::new(0),
+            places: Places::default(),
             breaker: Mutex::new(Breaker::new(limits)),
-        }
-    }
-
-    /// Waits for room, not past the deadline, and not behind too many others.
-    async fn wait_for_room(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, Fault> {
-        let ahead = self.waiting.fetch_add(1, Ordering::AcqRel);
-        let _in_line = InLine(&self.waiting);
-        if ahead >= self.share.concurrency().max(WAITING_MIN) {
-            return Err(busy(self, BUSY_FOR));
-        }
-        let room = tokio::time::timeout_at(deadline, self.share.room.clone().acquire_owned()).await;
-        match room {
-            Ok(Ok(room)) => Ok(room),
-            Ok(Err(_)) | Err(_) => Err(busy(self, BUSY_FOR)),
         }
     }
 
     fn breaker(&self) -> std::sync::MutexGuard<'_, Breaker> {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Waits for this exchange's turn in the rate, not past the deadline.
-    async fn keep_pace(&self, deadline: Instant) -> Result<(), Fault> {
-        let Some(rate) = self.share.rate() else {
-            return Ok(());
-        };
-        let clock = DefaultClock::default();
-        while let Err(not_yet) = rate.check() {
-            let wait = not_yet.wait_time_from(clock.now());
-            if Instant::now() + wait > deadline {
-                let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                return Err(busy(self, Span::from_millis(wait_ms).max(BUSY_FOR)));
-            }
-            tokio::time::sleep(wait).await;
-        }
-        Ok(())
-    }
-}
-
-/// A server's part of the rate, evenly spread: no second sees more than a tenth beyond it.
-fn quota(limits: &connection::ConnectionLimits, servers: u32) -> Option<Quota> {
-    let (per_second, servers) = (limits.per_second?.max(1), servers.max(1));
-    let burst = std::num::NonZeroU32::new((per_second / servers / 10).max(1))?;
-    let quota = Quota::with_period(Duration::from_secs(1) * servers / per_second)?;
-    Some(quota.allow_burst(burst))
 }
 
 fn busy(lane: &Lane, retry_after: Span) -> Fault {

@@ -13,7 +13,7 @@ use crate::schema;
 pub struct Deniable {
     /// From when on: after the three spans that follow, since the attempt's intent.
     pub from: Timestamp,
-    /// How long a server that was paused may still begin to send.
+    /// How long after the intent a server may still begin to send: its lease, and 3 s for room at a destination.
     #[schema(value_type = schema::Span)]
     pub lease: Span,
     /// How long the exchange may take.

@@ -7,11 +7,13 @@
 use semel_model::Key;
 use semel_model::event::Event;
 use semel_model::request::{ExternalRequest, LocalChange};
+use semel_steps::Room;
 use semel_store::claims::FirstEffect;
 use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
 
 use super::TurnStart;
+use super::room::room_of_first;
 use super::views::{Views, views};
 use crate::catalogue::Release;
 use crate::decide::{DecideContext, Decision, NextAction, decide};
@@ -28,8 +30,8 @@ pub(crate) struct FirstEffectPlan {
 
 /// What a run does first, once its intent is committed.
 pub(crate) enum FirstAct {
-    /// Has an executor perform it.
-    Perform(ExternalRequest),
+    /// Has an executor perform it, in the room that was found for it.
+    Perform(ExternalRequest, Option<Box<Room>>),
     /// Changes Semel's own tables.
     Change(LocalChange),
 }
@@ -38,9 +40,10 @@ impl FirstAct {
     /// Nothing where the act follows no intent.
     fn of(act: NextAction) -> Option<Self> {
         match act {
-            NextAction::Perform(request) => Some(Self::Perform(request)),
+            NextAction::Perform(request) => Some(Self::Perform(request, None)),
             NextAction::Change(change) => Some(Self::Change(change)),
             NextAction::BeginNamed(_)
+            | NextAction::BeginUndo(_)
             | NextAction::Read(_)
             | NextAction::ReadEntry(_)
             | NextAction::Probe(_)
@@ -48,6 +51,7 @@ impl FirstAct {
             | NextAction::Sleep { .. }
             | NextAction::Pause(_)
             | NextAction::Fan
+            | NextAction::CountMemory
             | NextAction::StopRun(..)
             | NextAction::End(_) => None,
         }
@@ -88,9 +92,13 @@ impl FirstEffectPlan {
             mut changes,
             act,
         } = decide(&mut state, &context).ok()?;
-        let act = FirstAct::of(act)?;
+        let mut act = FirstAct::of(act)?;
         if !changes.is_one_effect() {
             return None;
+        }
+        if let FirstAct::Perform(request, room) = &mut act {
+            let found = room_of_first(runtime, release, &destinations, request).ok()?;
+            *room = found.map(Box::new);
         }
         let effect = changes.effects.pop();
         let events = first_row(first, &events).ok()?;
@@ -103,6 +111,13 @@ impl FirstEffectPlan {
             is_stale: false,
         };
         Some((begun, first_effect))
+    }
+
+    /// Gives up the room that was found for it.
+    pub(crate) fn give_up_room(&mut self) {
+        if let FirstAct::Perform(_, room) = &mut self.act {
+            *room = None;
+        }
     }
 }
 

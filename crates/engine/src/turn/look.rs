@@ -25,6 +25,9 @@ impl Turn {
     pub(super) async fn look_first(&mut self, request: &ExternalRequest) -> Result<(), TurnError> {
         self.commit_what_matters().await?;
         let outcome = self.ask(request).await;
+        if self.rests_for_room(&outcome).await? {
+            return Ok(());
+        }
         let step = self.step();
         let name = step.id.to_string();
         let Some(probe) = decide::probe_of(step) else {

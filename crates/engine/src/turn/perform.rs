@@ -9,11 +9,12 @@ use semel_model::kv::{Operation, Verb};
 use semel_model::request::{Emission, ExternalRequest, LocalChange};
 use semel_model::seeded_bug::SeededBug;
 use semel_model::{EffectId, Fault, Outcome, json};
-use semel_steps::{Attempt, Destination, Origin, Route};
+use semel_steps::{Attempt, Destination, Origin, Room, Route};
 use semel_store::journal::LeaseChange;
 use semel_store::late_responses::LateResponse;
 use serde_json::{Value, json};
 
+use super::room::unless_slow;
 use super::{Sent, Turn, TurnError};
 use crate::event::{self, EffectSnapshot};
 use crate::llm::{self, Question};
@@ -22,13 +23,27 @@ use crate::state::{Current, PendingEffect};
 use crate::{decide, settle};
 
 impl Turn {
-    /// Writes the intent, has the request sent, and keeps its outcome for the next write.
+    /// Performs the effect whose intent was decided, once its destination has room for it; until then
+    /// the run sleeps.
     pub(super) async fn perform(&mut self, request: ExternalRequest) -> Result<(), TurnError> {
-        let Some(effect) = self.write_intent().await? else {
+        match self.find_room(&request) {
+            Ok(room) => self.perform_in(room, request).await,
+            Err(fault) => self.rest_for_room(&fault).await,
+        }
+    }
+
+    /// Writes the intent, has the request sent, and keeps its outcome for the next write.
+    pub(super) async fn perform_in(
+        &mut self,
+        mut room: Option<Room>,
+        request: ExternalRequest,
+    ) -> Result<(), TurnError> {
+        let intended = unless_slow(self.write_intent(), || room = None).await?;
+        let Some(effect) = intended else {
             return self.blind(&request).await;
         };
         self.note_sent();
-        let outcome = self.send(&request, &effect).await;
+        let outcome = self.send(&request, &effect, room).await;
         self.take_outcome(&effect, outcome).await
     }
 
@@ -141,7 +156,12 @@ impl Turn {
         self.record(event)
     }
 
-    async fn send(&self, request: &ExternalRequest, effect: &Effect<Pending>) -> Outcome {
+    async fn send(
+        &self,
+        request: &ExternalRequest,
+        effect: &Effect<Pending>,
+        room: Option<Room>,
+    ) -> Outcome {
         let attempt = effect.attempt();
         let key = if attempt > 1 && SeededBug::NewKeyOnRetry.is_seeded() {
             EffectId::derive(self.run, &jitter().to_string(), "", attempt)
@@ -159,7 +179,10 @@ impl Turn {
             guard: effect.guard(),
         };
         // In a box: a call is large, and turns are many.
-        Box::pin(self.session.executors.perform(attempt)).await
+        match room {
+            Some(room) => self.session.executors.perform_in(room, attempt).await,
+            None => self.session.executors.perform(attempt).await,
+        }
     }
 
     /// Where a request goes, where it names a connection.

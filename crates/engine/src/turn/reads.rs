@@ -20,6 +20,9 @@ impl Turn {
     pub(super) async fn read(&mut self, request: &ExternalRequest) -> Result<(), TurnError> {
         self.commit_what_matters().await?;
         let outcome = self.ask(request).await;
+        if self.rests_for_room(&outcome).await? {
+            return Ok(());
+        }
         let name = self.step().id.to_string();
         let event = match &outcome {
             Outcome::Done(receipt) => {
@@ -96,6 +99,9 @@ impl Turn {
             }
             _ => self.ask(request).await,
         };
+        if self.rests_for_room(&outcome).await? {
+            return Ok(());
+        }
         let event = self.read_probe(&outcome, asked_at);
         self.record(event)
     }

@@ -33,7 +33,8 @@ impl Turn {
         let (before, after) = self.pending.fault_points();
         let at = self.rehearsed_step();
         let unchanged = self.pending.take_before_changes();
-        let transition = self.pending.take(self.identity(), lease.clone());
+        let mut transition = self.pending.take(self.identity(), lease.clone());
+        self.lengthen_memories(&mut transition.kept);
         let end = transition.record.clone();
         let progresses = transition.progresses;
         let emits = !transition.emitted.is_empty();
@@ -77,6 +78,18 @@ impl Turn {
             }
             Err(error) => Err(unwritten(error)),
         }
+    }
+
+    /// Writes what happened since the last write, without the intent that was decided last.
+    pub(super) async fn commit_without_intent(
+        &mut self,
+        lease: LeaseChange,
+    ) -> Result<(), TurnError> {
+        if self.pending.has_intent() {
+            let decided = self.pending.take(self.identity(), LeaseChange::Keep);
+            self.pending.restore(&decided);
+        }
+        self.commit(lease).await
     }
 
     /// A claim that waits may have the task that this run opened, or opened again.
@@ -169,12 +182,12 @@ impl Turn {
             TurnError::Fenced => {
                 self.runtime.metrics.fenced.add_one();
                 self.lease_over = true;
-                tracing::warn!(run.id = %self.run, key = %self.key, "lost the lease of a run");
+                tracing::warn!(run.id = %self.run, "lost the lease of a run");
                 self.record_late_responses().await;
                 self.leave_what_is_over().await;
             }
             TurnError::Unsure(reason) => {
-                tracing::info!(run.id = %self.run, key = %self.key, reason, "returned a run to the queue");
+                tracing::info!(run.id = %self.run, reason, "returned a run to the queue");
                 // Before the run is freed: the worker that takes it next finds the response.
                 self.record_late_responses().await;
             }

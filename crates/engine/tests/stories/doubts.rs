@@ -130,7 +130,7 @@ async fn an_operator_may_not_deny_an_effect_too_soon() -> Result<()> {
         .engine
         .settle(world.namespace_id, doubt.id, settlement(), "test")
         .await;
-    // The lease, the timeout and the margin make 110 seconds.
+    // The wait for room, the lease, the timeout and the margin make 113 seconds.
     world.move_clock(Duration::from_secs(120)).await?;
     let later = until_some("the run to be free", async || {
         let settled = world

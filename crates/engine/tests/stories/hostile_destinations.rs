@@ -163,7 +163,7 @@ async fn absent_is_believed_once_nothing_can_arrive_any_more() -> Result<()> {
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
     let note = until_absent(&world, run).await?;
     let early = world.peer.count("/plain/").await?.effects;
-    // The lease, the timeout and the margin make 110 seconds.
+    // The wait for room, the lease, the timeout and the margin make 113 seconds.
     world.move_clock(Duration::from_secs(120)).await?;
     let end = world.engine.await_end(run, patience()).await?;
     let end = end.context("the run")?;
@@ -195,7 +195,7 @@ async fn a_connection_says_how_long_its_destination_may_still_act() -> Result<()
     let run = world.deliver(r#"{"id":"1"}"#).await?.run;
     until_absent(&world, run).await?;
     let early = world.peer.count("/plain/").await?.effects;
-    // Longer than the lease, the timeout and a second, and shorter than with the margin of other connections.
+    // Longer than the wait for room, the lease, the timeout and a second, and shorter than with the margin of other connections.
     world.move_clock(Duration::from_secs(60)).await?;
     let end = world.engine.await_end(run, patience()).await?;
     let end = end.context("the run")?;
@@ -204,7 +204,7 @@ async fn a_connection_says_how_long_its_destination_may_still_act() -> Result<()
     assert_eq!(
         end.state,
         RunState::Succeeded,
-        "lease + timeout + 1 s is enough: {end:?}"
+        "3 s + lease + timeout + 1 s is enough: {end:?}"
     );
     assert_eq!(world.peer.count("/plain/").await?.effects, 1);
     Ok(())

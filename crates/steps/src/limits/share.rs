@@ -5,16 +5,14 @@
 //! becomes too much while it is in use is given up as the exchanges end.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use governor::{DefaultDirectRateLimiter, RateLimiter};
 use semel_model::connection::ConnectionLimits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
-use super::quota;
-
-/// A rate that is kept.
-type Rate = Arc<DefaultDirectRateLimiter>;
+use super::pace::{Asker, Pace};
 
 /// The room and the rate of one destination on this server.
 pub(super) struct Share {
@@ -23,11 +21,13 @@ pub(super) struct Share {
     /// How much of the room is to be given up as soon as it is free.
     owed: AtomicUsize,
     state: Mutex<State>,
+    /// Whose turn in the rate is next: callers leave in the order in which they come.
+    turn: tokio::sync::Mutex<()>,
 }
 
 struct State {
     servers: u32,
-    rate: Option<Rate>,
+    pace: Option<Pace>,
 }
 
 impl Share {
@@ -38,24 +38,24 @@ impl Share {
             owed: AtomicUsize::new(0),
             state: Mutex::new(State {
                 servers,
-                rate: quota(limits, servers)
-                    .map(RateLimiter::direct)
-                    .map(Arc::new),
+                pace: Pace::of(limits, servers),
             }),
+            turn: tokio::sync::Mutex::const_new(()),
         }
     }
 
     /// Adapts to a number of servers.
     pub(super) fn divide_by(&self, servers: u32) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         if state.servers == servers {
             return;
         }
         let before = concurrency(&self.limits, state.servers);
         let after = concurrency(&self.limits, servers);
         state.servers = servers;
-        let rate = quota(&self.limits, servers).map(RateLimiter::direct);
-        state.rate = rate.map(Arc::new);
+        if let Some(pace) = &mut state.pace {
+            pace.divide_by(&self.limits, servers);
+        }
         if after < before {
             let less = before - after;
             let forgotten = self.room.forget_permits(less);
@@ -72,17 +72,45 @@ impl Share {
 
     /// The most exchanges at once.
     pub(super) fn concurrency(&self) -> usize {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        concurrency(&self.limits, state.servers)
+        concurrency(&self.limits, self.state().servers)
     }
 
     pub(super) fn has_rate(&self) -> bool {
         self.limits.per_second.is_some()
     }
 
-    pub(super) fn rate(&self) -> Option<Rate> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.rate.clone()
+    /// Promises a turn in the rate that comes soon; otherwise how long to stay away.
+    pub(super) fn promise(&self, asker: Asker, now: Instant) -> Result<(), Duration> {
+        match &mut self.state().pace {
+            Some(pace) => pace.promise(asker, now),
+            None => Ok(()),
+        }
+    }
+
+    /// A turn that was promised is taken, or not needed any more.
+    pub(super) fn keep_promise(&self) {
+        if let Some(pace) = &mut self.state().pace {
+            pace.keep_promise();
+        }
+    }
+
+    /// Waits for the next turn in the rate, and takes it.
+    pub(super) async fn leave(&self) {
+        let _turn = self.turn.lock().await;
+        while let Err(wait) = self.try_leave() {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    fn try_leave(&self) -> Result<(), Duration> {
+        match &mut self.state().pace {
+            Some(pace) => pace.leave(Instant::now()),
+            None => Ok(()),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives room back, or up.

@@ -12,6 +12,18 @@ use serde_json::Value;
 
 use super::*;
 
+impl DestinationLimits {
+    /// Finds room, and waits for it.
+    async fn enter(&self, to: &Destination) -> Result<Permit, Fault> {
+        self.find(to, Asker::Again)?.enter().await
+    }
+
+    async fn enter_host(&self, namespace_id: i32, host: String) -> Result<Permit, Fault> {
+        let room = self.find_host(namespace_id, host, Asker::Again)?;
+        room.enter().await
+    }
+}
+
 fn destination(name: &str, version: i64, limits: connection::ConnectionLimits) -> Destination {
     let target = Target::Http(HttpTarget {
         base_url: "https://books.example".to_owned(),
@@ -274,4 +286,68 @@ async fn only_so_many_wait_for_room() {
     assert_eq!(line, WAITING_MIN, "the others come back later");
     assert!(refused.iter().all(|code| code == "destination-busy"));
     assert_eq!(refused.len(), 500);
+}
+
+#[tokio::test]
+async fn room_that_is_not_used_is_given_back() {
+    let all = DestinationLimits::default();
+    let one_place = destination("books", 1, limits(1, None, 20));
+    let one_turn = destination("mail", 1, limits(64, Some(1), 20));
+
+    for to in [&one_place, &one_turn] {
+        for _ in 0..40 {
+            let room = all.find(to, Asker::First);
+            assert!(room.is_ok(), "{}", to.name);
+        }
+        assert_eq!(code(all.enter(to).await), "", "nothing was used up");
+    }
+}
+
+#[tokio::test]
+async fn neither_a_place_nor_a_turn_is_waited_for_beyond_the_limit() {
+    let all = DestinationLimits::default();
+    let one_place = destination("books", 1, limits(1, None, 20));
+    let one_turn = destination("mail", 1, limits(64, Some(1), 20));
+    let _held = all.enter(&one_place).await.unwrap();
+    drop(all.enter(&one_turn).await.unwrap());
+
+    for to in [&one_place, &one_turn] {
+        let room = all.find(to, Asker::First).unwrap();
+        let entered = room.enter_within(Duration::ZERO).await;
+        assert_eq!(code(entered), "destination-busy", "{}", to.name);
+    }
+}
+
+#[tokio::test]
+async fn room_is_refused_at_once_and_each_caller_is_told_a_time_of_its_own() {
+    let all = DestinationLimits::default();
+    let to = destination("books", 1, limits(6_400, Some(1), 20));
+    all.divide_by(60);
+
+    let found: Vec<_> = (0..20).map(|_| all.find(&to, Asker::First)).collect();
+
+    let told: Vec<u64> = found
+        .iter()
+        .filter_map(|found| found.as_ref().err()?.retry_after)
+        .map(Span::as_millis)
+        .collect();
+    assert_eq!(told.len(), 19, "one has a turn");
+    for pair in told.windows(2) {
+        let apart = pair[1] - pair[0];
+        assert!((50_000..=60_000).contains(&apart), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_trial_that_is_not_made_leaves_the_next_one_to_be_the_trial() {
+    let all = DestinationLimits::default();
+    let to = paused_before(&all, "books");
+
+    let trial = all.find(&to, Asker::First);
+    assert!(trial.is_ok());
+    let other = all.find(&to, Asker::First).err().unwrap();
+    assert_eq!(other.code, "destination-paused");
+    drop(trial);
+
+    assert_eq!(code(all.enter(&to).await), "");
 }

@@ -1,4 +1,5 @@
-//! A write that was refused because of a pause, taken back without the intent.
+//! A write that does not happen because of a pause, or because its destination has no room, taken back
+//! without the intent.
 
 use semel_model::effect::EffectState;
 use semel_model::event::Event;
@@ -9,33 +10,37 @@ use super::PendingWrite;
 use crate::event::RowChanges;
 
 impl PendingWrite {
-    /// Takes a refused transition back, up to the intent in it. The intent is the last that a decision
-    /// comes to, so that what stands before it holds without it. Never called for a write that has more
-    /// after an intent (`coalesce`).
+    /// Takes a refused transition back, up to the last intent in it. The intent is the last that a
+    /// decision comes to, so that what stands before it holds without it: also changes that commit with
+    /// their own intents (`coalesce`). Never called for a write that has more after its last intent.
     pub(in crate::turn) fn restore(&mut self, refused: &Transition) {
-        let events = refused.events.iter();
-        self.events = events
-            .take_while(|event| !event.is_intent())
-            .cloned()
-            .collect();
+        let last = refused.events.iter().rposition(Event::is_intent);
+        let kept = last.unwrap_or(refused.events.len());
+        self.events = refused.events.iter().take(kept).cloned().collect();
         self.changes = RowChanges {
             effects: refused.effects.clone(),
             waits: refused.waits.clone(),
             tasks: refused.tasks.clone(),
             approvals: refused.approvals.clone(),
             notices: refused.notices.clone(),
+            kept: refused.kept.clone(),
             alerts: refused.alerts.clone(),
             record: refused.record.clone(),
         };
         if let Some(Event::Intended { step, effect, .. }) =
-            refused.events.iter().find(|it| it.is_intent())
+            last.and_then(|last| refused.events.get(last))
         {
-            let effects = std::mem::take(&mut self.changes.effects);
+            let mut effects = std::mem::take(&mut self.changes.effects);
             let is_first = |change: &EffectChange| change.effect == *effect && change.first;
             if effects.iter().any(is_first) {
                 // It has no row yet, and what a look saw before it is old by the time it is intended.
                 let look = |it: &Event| matches!(it, Event::Probed { step: of, .. } if of == step);
                 self.events.retain(|event| !look(event));
+                // The one whose place it would have taken is still the step's.
+                effects.retain(|change| {
+                    let is_other = change.step == *step && change.effect != *effect;
+                    !is_other || change.state != EffectState::Failed
+                });
             }
             let before = state_before(&self.events, step);
             let effects = effects.into_iter().filter(|change| !is_first(change));
