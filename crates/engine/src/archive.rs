@@ -13,6 +13,8 @@ use semel_store::retention::GoingKey;
 use semel_store::{Cell, EveryCell, ReadError};
 use uuid::Uuid;
 
+use crate::memory::{Budget, Portion};
+
 /// Writes runs to files and reads them back.
 pub trait RunArchive: Debug + Send + Sync {
     /// Writes the runs of keys to a file, as they are now: of as many keys as one file takes, from the first on. Gives
@@ -24,12 +26,13 @@ pub trait RunArchive: Debug + Send + Sync {
         keys: &'a [GoingKey],
     ) -> BoxFuture<'a, Result<(usize, FileContent), ArchiveError>>;
 
-    /// What a file says of a run, as the API's JSON. Nothing where the run is not in it.
+    /// Reads a run from a file once there is memory for it, as the API's JSON. Nothing if the run is not in it.
     fn find<'a>(
         &'a self,
         file: &'a ArchiveFile,
         run: RunId,
-    ) -> BoxFuture<'a, Result<Option<String>, ArchiveError>>;
+        memory: &'a Budget,
+    ) -> BoxFuture<'a, Result<Option<ArchivedText>, ArchiveError>>;
 
     /// Writes a file anew, without what was said in some of its runs. Nothing where nothing of them is left to erase.
     fn write_erased<'a>(
@@ -42,6 +45,15 @@ pub trait RunArchive: Debug + Send + Sync {
 
     /// Removes a file; nothing where there is none.
     fn remove<'a>(&'a self, object: &'a str) -> BoxFuture<'a, Result<(), ArchiveError>>;
+}
+
+/// A run as its archive file has it.
+#[derive(Debug)]
+pub struct ArchivedText {
+    /// The run's detail as the API's JSON.
+    pub text: String,
+    /// The memory that it takes, with what it becomes; none where that is little.
+    pub memory: Option<Portion>,
 }
 
 /// A file that was written anew, and what the runs that were erased in it have left elsewhere.

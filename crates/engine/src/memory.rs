@@ -77,6 +77,11 @@ impl Budget {
         }
     }
 
+    /// Whether nothing of it is in use.
+    pub fn is_whole(&self) -> bool {
+        self.units.available_permits() >= self.most as usize
+    }
+
     /// All that there is, in bytes.
     pub fn total(&self) -> usize {
         self.most as usize * UNIT
@@ -98,6 +103,11 @@ impl Portion {
     pub fn join(&mut self, other: Self) {
         self.permit.merge(other.permit);
     }
+}
+
+/// So many bytes, in whole units of a budget.
+pub(crate) fn whole_units(bytes: usize) -> usize {
+    bytes.div_ceil(UNIT).saturating_mul(UNIT)
 }
 
 /// About how much memory a JSON text takes once it is parsed, its own bytes included. An upper

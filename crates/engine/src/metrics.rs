@@ -90,7 +90,7 @@ pub struct Metrics {
     pub callback_repeats: Counter,
     /// Runs that were taken from the queue.
     pub taken: Counter,
-    /// Runs that were taken, and returned because there was no place or memory for them.
+    /// Runs that were returned because there was no place or memory for them, also where they had outgrown it.
     pub runs_put_back: Counter,
     /// Runs that began although there was no memory for them.
     pub runs_without_memory: Counter,

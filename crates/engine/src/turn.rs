@@ -22,7 +22,6 @@ use semel_store::runs::Stage;
 use semel_store::tallies::TallyKind;
 use semel_store::{ReadError, SlotCell};
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::catalogue::Release;
 use crate::decide::{Decision, NextAction, decide};
@@ -34,18 +33,20 @@ use crate::rehearsal::CrashPoint;
 use crate::runtime::Holding;
 use crate::runtime::Runtime;
 use crate::runtime::WorkerSession;
-use crate::runtime::{Carried, Place};
+use crate::runtime::{Carried, Place, SuspectGroup};
 use crate::state::{FoldError, FoldedRun, Misfit};
 use crate::vault::Destinations;
 use fan::FanOutResult;
 use views::Views;
 
+mod account;
 pub(crate) mod command;
 mod context;
 pub(crate) mod earlier;
 mod fan;
 mod first_effect;
 mod gate;
+pub(crate) mod kept;
 mod large;
 pub(crate) mod leave;
 mod load;
@@ -60,13 +61,16 @@ mod pause;
 mod pending_write;
 mod perform;
 mod reads;
+pub(crate) mod room;
 pub(crate) mod sent;
 mod stuck;
 pub(crate) mod take;
+mod undo;
 mod unreadable;
 mod views;
 mod write;
 
+use account::{MemoryAccount, MemoryNeed};
 use first_effect::FirstAct;
 pub(crate) use first_effect::{FirstEffectPlan, first_row};
 pub(crate) use load::{LoadedRun, TurnStart};
@@ -85,7 +89,9 @@ pub struct Turn {
     runtime: Arc<Runtime>,
     release: Arc<Release>,
     session: Arc<WorkerSession>,
-    _place: Place,
+    place: Place,
+    /// What the run takes beyond what its place was weighed with.
+    account: MemoryAccount,
     carried: Carried,
     /// Keeps the run from being returned to the queue as one that no turn carries.
     _holding: Holding,
@@ -108,6 +114,8 @@ pub struct Turn {
     cancel: bool,
     /// The place of the step at whose destination this turn has looked, and found nothing.
     looked: Option<usize>,
+    /// Whether this turn has asked a destination for room.
+    asked_room: bool,
     /// What happened since the last write.
     pending: PendingWrite,
     /// The response to an effect that happened and is not recorded yet.
@@ -118,8 +126,8 @@ pub struct Turn {
     quarantined: bool,
     /// Whether the take was counted.
     charged: bool,
-    /// Held while the run is one that was taken before without progress.
-    suspect: Option<OwnedSemaphorePermit>,
+    /// Held while the run is one of a group that was taken before without progress.
+    suspect: Option<Arc<SuspectGroup>>,
     /// Whether the lease was returned or lost, so that nothing is left to return.
     lease_over: bool,
     /// Whether something else changed the run before its last write.
@@ -173,7 +181,9 @@ impl Turn {
     async fn go(&mut self) -> Result<(), TurnError> {
         // Even when the process is stopping: an intent that no worker follows would become a doubt.
         match self.opening.take() {
-            Some(FirstAct::Perform(request)) => self.perform(request).await?,
+            Some(FirstAct::Perform(request, room)) => {
+                self.perform_in(room.map(|room| *room), request).await?;
+            }
             Some(FirstAct::Change(change)) => self.change(change).await?,
             None => {}
         }
@@ -186,13 +196,22 @@ impl Turn {
         }
         self.runtime.know_connections(&self.release).await;
         loop {
+            // The run sleeps for room at a destination.
+            if self.lease_over {
+                return Ok(());
+            }
             if self.runtime.shutdown.requested.is_cancelled() && self.pending.is_empty() {
                 return Err(TurnError::Unsure("the process is stopping".to_owned()));
             }
             if let Some(fault) = self.too_long() {
                 return self.stop_run(StopReason::Quarantined, fault).await;
             }
-            self.look_at_pauses()?;
+            match self.count_memory() {
+                MemoryNeed::Met => {}
+                MemoryNeed::Write => self.commit(LeaseChange::Keep).await?,
+                MemoryNeed::Leave => return self.commit(self.leave_for_memory()).await,
+            }
+            self.look_at_pauses().await?;
             let destinations = self.runtime.destinations(&self.release);
             // Taken out meanwhile: the context borrows everything else of the turn.
             let mut state = std::mem::replace(&mut self.state, FoldedRun::new(self.run));
@@ -204,6 +223,11 @@ impl Turn {
                 NextAction::Change(change) => self.change(change).await?,
                 NextAction::BeginNamed(request) => {
                     if !Box::pin(self.begin_named(*request)).await? {
+                        return Ok(());
+                    }
+                }
+                NextAction::BeginUndo(request) => {
+                    if !Box::pin(self.begin_undo(*request)).await? {
                         return Ok(());
                     }
                 }
@@ -227,6 +251,8 @@ impl Turn {
                         return self.commit(LeaseChange::Return { due_at, stage }).await;
                     }
                 }
+                // At the beginning of the next round.
+                NextAction::CountMemory => {}
                 NextAction::Pause(pause) => return self.sleep_for(pause).await,
                 NextAction::StopRun(reason, fault) => return self.stop_run(reason, fault).await,
                 NextAction::End(mut end) => {
@@ -273,8 +299,8 @@ impl Turn {
         TurnError::Inconsistent(misfit.at(self.seq + 1))
     }
 
-    /// The run was taken before without progress: it is held alone until it makes some.
-    pub(crate) fn suspected(mut self, suspect: Option<OwnedSemaphorePermit>) -> Self {
+    /// The run was taken before without progress: it is one of its group until it makes some.
+    pub(crate) fn suspected(mut self, suspect: Option<Arc<SuspectGroup>>) -> Self {
         self.suspect = suspect;
         self
     }
@@ -298,8 +324,8 @@ impl Turn {
     ) -> Result<(), TurnError> {
         let stops = !self.state.stopped;
         if stops {
-            tracing::warn!(run.id = %self.run, key = %self.key, code = fault.code,
-                "run stopped until an operator acts: {}", fault.message);
+            // Not the message: a destination's answer and the run's key outlive an erasure in the log.
+            tracing::warn!(run.id = %self.run, code = fault.code, "run stopped until an operator acts");
             self.record(Event::Stopped { reason, fault })?;
         }
         self.commit(STOPPED).await?;

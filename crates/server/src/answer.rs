@@ -3,6 +3,8 @@
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use semel_engine::memory::Portion;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -38,6 +40,32 @@ fn write<T: Serialize>(status: StatusCode, body: &T, clean: impl Fn(String) -> S
     match serde_json::to_string(body) {
         Ok(text) => Ok((status, [(CONTENT_TYPE, JSON)], clean(text)).into_response()),
         Err(_) => Err(ApiError::internal("an answer that is not JSON")),
+    }
+}
+
+/// Answers 200 with JSON that takes a share of the memory until it was sent.
+pub(crate) fn held(text: String, memory: Option<Portion>) -> Response {
+    let body = held_bytes(text, memory);
+    (StatusCode::OK, [(CONTENT_TYPE, JSON)], body).into_response()
+}
+
+/// A body that takes a share of the memory until it was sent.
+pub(crate) fn held_bytes(text: String, memory: Option<Portion>) -> Bytes {
+    Bytes::from_owner(HeldText {
+        text,
+        _memory: memory,
+    })
+}
+
+/// A body and the memory that it takes.
+struct HeldText {
+    text: String,
+    _memory: Option<Portion>,
+}
+
+impl AsRef<[u8]> for HeldText {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
     }
 }
 

@@ -16,7 +16,8 @@ use std::io;
 use bytes::Bytes;
 use jiff::Timestamp;
 use semel_engine::{
-    ArchiveError, ErasedFile, ObjectFolder, ResourceLocation, ResourceLocationError,
+    ArchiveError, ArchivedText, Budget, ErasedFile, ObjectFolder, ResourceLocation,
+    ResourceLocationError,
 };
 use semel_model::RunId;
 use semel_store::archives::{ArchiveFile, FileContent, SpareFile};
@@ -63,8 +64,9 @@ impl ArchiveFiles {
         &self,
         file: &ArchiveFile,
         run: RunId,
-    ) -> Result<Option<String>, ArchiveError> {
-        read::find(&self.objects, file, run).await
+        memory: &Budget,
+    ) -> Result<Option<ArchivedText>, ArchiveError> {
+        read::find(&self.objects, file, run, memory).await
     }
 
     /// Writes a file anew, without what was said in some of its runs.

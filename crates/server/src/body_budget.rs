@@ -1,4 +1,4 @@
-//! How much memory the bodies of requests may take together.
+//! How much memory the bodies of requests and of answers may take together.
 
 use semel_engine::Budget;
 
@@ -15,6 +15,10 @@ pub struct BodyBudget {
     pub(crate) arriving: Budget,
     /// For what they become when they are parsed.
     pub(crate) parsed: Budget,
+    /// For journals while they are read and sent.
+    pub(crate) shown: Budget,
+    /// For what pages of the console make of them.
+    pub(crate) viewed: Budget,
 }
 
 impl BodyBudget {
@@ -24,11 +28,15 @@ impl BodyBudget {
         Self::of_bytes(quarter.clamp(BUDGET_BYTES_MIN, BUDGET_BYTES_MAX))
     }
 
-    /// So many bytes, half of them for bodies as they come and half for what they become.
+    /// So many bytes, half of them for bodies as they come and half for what they become. As many as one half are for
+    /// journals that are shown, a quarter of these for pages: whoever makes a page of a journal still has the journal,
+    /// and would wait for itself in one budget.
     pub fn of_bytes(bytes: usize) -> Self {
         Self {
             arriving: Budget::of_bytes(bytes / 2),
             parsed: Budget::of_bytes(bytes / 2),
+            shown: Budget::of_bytes(bytes / 8 * 3),
+            viewed: Budget::of_bytes(bytes / 8),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) async fn list(
         Some(run) => list_live(&app, run.id, &filter, after).await?,
         None => {
             let items = runs::find_items(&app, caller.namespace_id, id).await?;
-            let items = items.ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
+            let (items, _memory) = items.ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
             pick(items, &filter, after)
         }
     };

@@ -82,7 +82,7 @@ pub(crate) async fn watch(
     let Some(run) = found else {
         let archived = archived::find(&app, &caller, id).await?;
         let archived = archived.ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
-        return payloads::ok(&caller, archived.run);
+        return payloads::ok(&caller, archived.0.run);
     };
     let patience = patience(span, app.options.wait_max);
     if run.state.is_ended() || patience.is_zero() {

@@ -96,6 +96,11 @@ const READ: &str = "
      WHERE partition_date = $1 AND run_id = $2
      ORDER BY seq";
 
+const SIZE: &str = "
+    SELECT coalesce(sum(octet_length(events::text)), 0)::int8
+      FROM journal
+     WHERE partition_date = $1 AND run_id = $2";
+
 const READ_FIRST: &str = "
     SELECT run_id, seq, at, events::text
       FROM journal
@@ -116,6 +121,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     EXAMINE,
     LOAD,
     READ,
+    SIZE,
     READ_FIRST,
     small::READ_SMALL,
     LATEST,
@@ -345,6 +351,13 @@ pub async fn read(
         .query(READ, &[&partition_date, run.as_uuid()])
         .await?;
     Ok(rows.iter().map(read_line).collect())
+}
+
+/// How many bytes a run's journal has, as it is read.
+pub async fn size(cell: SlotCell<'_>, partition_date: Date, run: RunId) -> Result<i64, ReadError> {
+    let client = cell.reader().await?;
+    let values: [&(dyn ToSql + Sync); 2] = [&partition_date, run.as_uuid()];
+    Ok(client.query_one(SIZE, &values).await?.get(0))
 }
 
 /// Reads the first row of a run's journal.

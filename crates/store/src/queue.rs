@@ -26,7 +26,7 @@ pub use look::Look;
 pub use lost::{RECOVER_MAX, recover, recover_strays};
 pub use returned::{HeldRun, ReturnCause, list_held_besides, put_back, return_runs};
 pub use stranded::wake_stranded;
-pub use stuck::{defer, quarantine};
+pub use stuck::{SUSPECTS_MAX, defer, quarantine};
 pub use wake::{give_head_start, wake_at_gate};
 
 use std::time::Duration;
@@ -61,7 +61,7 @@ const ABOUT: &str = "
 /// Nothing happened, so nothing is written to the journal. What came meanwhile has left its mark.
 const SLEEP_ON: &str = give_back!(
     "/* commits alone: sleep on */",
-    "stage = $5::text::queue_stage, stalled_takes = 0, woken = false,
+    "stage = $5::text::queue_stage, stalled_takes = 0, suspects = 0, woken = false,
            due_at = CASE WHEN woken OR (cancel AND NOT $6) THEN moment()
                          ELSE coalesce($4::timestamptz, 'infinity') END"
 );
@@ -71,7 +71,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     TAKE_ALONE,
     TAKE_EARLY,
     TAKE_ONE,
-    stuck::TAKE_SUSPECT,
+    stuck::TAKE_SUSPECTS,
     stuck::DEFER,
     stuck::QUARANTINE,
     NEXT_DUE,
@@ -124,7 +124,7 @@ pub struct Taken {
     /// Callbacks that came.
     pub answers: Vec<waits::WaitAnswer>,
     /// Responses that lost workers recorded.
-    pub late_responses: Vec<late_responses::LateResponse>,
+    pub late_responses: Vec<late_responses::StoredResponse>,
 }
 
 /// What one take found.
@@ -162,7 +162,7 @@ impl Taker {
         }
     }
 
-    /// Loads at most so many bytes of journals at a time, beyond the last run's.
+    /// Loads at most so many bytes of journals and answers at a time, beyond the last run's.
     #[must_use]
     pub fn with_bytes_max(self, bytes_max: usize) -> Self {
         Self { bytes_max, ..self }
@@ -273,7 +273,10 @@ impl Taker {
                 &[session.as_uuid(), run.as_uuid()],
             )
             .await?;
-        let (mut taken, now, _) = load::load(ready, &rows, usize::MAX).await?;
+        let (mut taken, now, left) = load::load(ready, &rows, usize::MAX).await?;
+        if !left.is_empty() {
+            load::put_back(ready, session, &left, 0).await?;
+        }
         Ok(taken.pop().map(|taken| (taken, now)))
     }
 

@@ -75,7 +75,8 @@ pub(crate) const LOAD: &str = "
     SELECT w.run_id, w.id, w.payload
       FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS t (run_id, low, high)
       JOIN waits w ON w.id BETWEEN t.low AND t.high AND w.run_id = t.run_id
-     WHERE w.state = 'answered'";
+     WHERE w.state = 'answered'
+     ORDER BY w.run_id";
 
 /// What answered the waits of one run that is not the first of its key.
 const ANSWERS: &str = "
@@ -144,13 +145,25 @@ pub(crate) const STATEMENTS: &[&str] = &[
     views::LIST_OF_VALUE,
 ];
 
-/// A callback that came, as the run's next turn reads it.
+/// A callback that came, as the run's next turn reads it. It stays text until that turn has memory for
+/// what it becomes.
 #[derive(Clone, Debug)]
 pub struct WaitAnswer {
     /// The wait.
     pub wait: WaitId,
+    payload: Box<RawValue>,
+}
+
+impl WaitAnswer {
+    /// What the callback brought, as JSON text.
+    pub fn text(&self) -> &str {
+        self.payload.get()
+    }
+
     /// What the callback brought.
-    pub payload: Value,
+    pub fn read(&self) -> Value {
+        json::read_back(self.text())
+    }
 }
 
 /// Lists what answered the waits of a run whose key had other runs before. `first` is the run that
@@ -176,7 +189,7 @@ pub async fn find_run(cell: SlotCell<'_>, wait: WaitId) -> Result<Option<RunId>,
 pub(crate) fn read_answer(row: &Row) -> WaitAnswer {
     WaitAnswer {
         wait: WaitId::from_uuid(row.get(1)),
-        payload: json::read_back(row.get::<_, Json<Box<RawValue>>>(2).0.get()),
+        payload: row.get::<_, Json<Box<RawValue>>>(2).0,
     }
 }
 
@@ -253,7 +266,9 @@ impl Batch for CallbackBatch {
     ) -> Result<Vec<CallbackResult>, Error> {
         let answer = semel_model::SeededBug::WaitAnsweredTwice;
         let answer = answer.in_text(ANSWER, "waits.state = 'open'", "true");
-        let texts = [LOCK_RUNS, answer, WAKE, RECORDED, audit::APPEND];
+        let wake = semel_model::SeededBug::AnswerWakesNobody;
+        let wake = wake.in_text(WAKE, "(q.holder IS NOT NULL OR", "(q.holder IS NULL AND");
+        let texts = [LOCK_RUNS, answer, wake, RECORDED, audit::APPEND];
         let ready = connection.prepare(&texts).await?;
         // The first of each wait speaks for the others of the batch.
         let mut firsts: HashMap<WaitId, usize> = HashMap::with_capacity(items.len());
@@ -277,7 +292,7 @@ impl Batch for CallbackBatch {
                 ready.statement(answer),
                 &[&ids, &runs, &begin_in, &payloads],
             ),
-            ready.client.execute(ready.statement(WAKE), &[&ids, &runs]),
+            ready.client.execute(ready.statement(wake), &[&ids, &runs]),
             ready.client.query(ready.statement(RECORDED), &[&ids]),
         )
         .await;

@@ -205,7 +205,7 @@ impl Runtime {
             Ok(events) => events,
             Err(error) => {
                 // Nothing was decided: the run continues as its plan says, or stays stopped.
-                self.work.turns.spawn(turn.drive());
+                turn.go_on();
                 return Err(error);
             }
         };

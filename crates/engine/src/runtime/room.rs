@@ -18,7 +18,7 @@ use semel_store::namespaces::NamespaceSettings;
 use semel_store::queue::{NamespaceRoom, TAKE_MAX};
 use tokio::time::Instant;
 
-use crate::memory::{Budget, Portion};
+use crate::memory::{Budget, Portion, whole_units};
 pub(crate) use quota::QuotaPermit;
 use quota::{HeldByNamespace, HeldPart, Quota};
 
@@ -57,8 +57,10 @@ pub(crate) struct Room {
 
 /// The place of one run, until it is dropped.
 pub(crate) struct Place {
-    _permit: QuotaPermit,
-    _memory: RunMemory,
+    permit: QuotaPermit,
+    memory: RunMemory,
+    /// The memory that the run has grown into.
+    grown: Vec<RunMemory>,
 }
 
 /// The memory of a run.
@@ -68,7 +70,7 @@ pub(crate) enum RunMemory {
         /// Of the budget of this process.
         _portion: Portion,
         /// Of what its namespace may have.
-        _held: HeldPart,
+        held: HeldPart,
     },
     /// It takes so little that it is not counted, or goes before others.
     Uncounted,
@@ -82,16 +84,28 @@ pub(crate) enum RunMemory {
 impl Place {
     const fn new(permit: QuotaPermit) -> Self {
         Self {
-            _permit: permit,
-            _memory: RunMemory::Uncounted,
+            permit,
+            memory: RunMemory::Uncounted,
+            grown: Vec::new(),
         }
     }
 
     /// The same place, with the memory of its run.
     pub(crate) fn with(self, memory: RunMemory) -> Self {
-        Self {
-            _memory: memory,
-            ..self
+        Self { memory, ..self }
+    }
+
+    /// How many bytes are counted for the run.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.bytes() + self.grown.iter().map(RunMemory::bytes).sum::<usize>()
+    }
+}
+
+impl RunMemory {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Counted { held, .. } => held.amount(),
+            Self::Uncounted | Self::Without { .. } => 0,
         }
     }
 }
@@ -140,6 +154,35 @@ impl Room {
         self.places.enter_uncounted().await.map(Place::new)
     }
 
+    /// Counts a place that goes before others for a namespace; false where that has all that it may.
+    pub(crate) fn try_count(&self, place: &mut Place, namespace_id: i32) -> bool {
+        let most = self.most_of_one(self.capacity);
+        let held = self.places.held();
+        place.permit.count_for(held, namespace_id, most)
+    }
+
+    /// More memory for a run that grows, unless there is too little now. One that has all that its namespace may
+    /// have grows without.
+    pub(crate) fn try_grow(
+        &self,
+        place: &mut Place,
+        budget: &Budget,
+        namespace_id: i32,
+        bytes: usize,
+    ) -> bool {
+        let bytes = bytes.min(
+            self.most_memory_of_one(budget)
+                .saturating_sub(place.bytes()),
+        );
+        if bytes == 0 {
+            return true;
+        }
+        let more = self.try_memory(budget, namespace_id, bytes);
+        let is_there = more.is_some();
+        place.grown.extend(more);
+        is_there
+    }
+
     /// Memory for a run of a namespace that has not all that it may, unless there is too little now.
     pub(crate) fn try_memory(
         &self,
@@ -147,13 +190,13 @@ impl Room {
         namespace_id: i32,
         bytes: usize,
     ) -> Option<RunMemory> {
-        let most = self.most_of_one(budget.total());
-        let bytes = bytes.min(most);
+        let most = self.most_memory_of_one(budget);
+        let bytes = whole_units(bytes).min(most);
         let held = self.memory.enter(namespace_id, bytes, most)?;
         let portion = budget.try_take(bytes)?;
         Some(RunMemory::Counted {
             _portion: portion,
-            _held: held,
+            held,
         })
     }
 
@@ -214,6 +257,11 @@ impl Room {
         let others = others.map(|(id, held)| limit(*id, 1, *held));
         limits.extend(others.filter(|it| it.room < free.min(TAKE_MAX)));
         limits
+    }
+
+    /// How many bytes one namespace may have, in whole units: so what a run takes in parts fits like the whole.
+    fn most_memory_of_one(&self, budget: &Budget) -> usize {
+        whole_units(self.most_of_one(budget.total()))
     }
 
     /// How much one namespace may have of so much.
@@ -334,6 +382,36 @@ mod tests {
         assert!(quiet.is_some());
         drop((large, quiet));
         assert!(room.try_memory(&budget, 1, 14 * kib).is_some());
+    }
+
+    #[test]
+    fn a_run_grows_while_there_is_memory_and_beyond_all_that_its_namespace_may_have() {
+        let (room, kib) = (Room::new(16), 1024);
+        let budget = Budget::of_bytes(16 * kib);
+        let entered = |bytes: usize| {
+            let memory = room.try_memory(&budget, 1, bytes).unwrap();
+            room.try_enter(1).unwrap().with(memory)
+        };
+        let (mut growing, other) = (entered(3 * kib + 1), entered(8 * kib));
+
+        assert!(room.try_grow(&mut growing, &budget, 1, 4 * kib));
+        assert!(
+            !room.try_grow(&mut growing, &budget, 1, kib),
+            "the other has the rest"
+        );
+        drop(other);
+        assert!(room.try_grow(&mut growing, &budget, 1, 8 * kib));
+        assert_eq!(growing.bytes(), 16 * kib);
+        assert!(
+            room.try_grow(&mut growing, &budget, 1, 64 * kib),
+            "it has all that it may"
+        );
+        drop(growing);
+        assert_eq!(
+            entered(16 * kib).bytes(),
+            16 * kib,
+            "all of it is given back"
+        );
     }
 
     #[test]

@@ -31,11 +31,22 @@ impl Turn {
         act: AuditEntry,
     ) -> Result<(), CommandError> {
         let Err(stop) = self.commit_act(events, act).await else {
-            let turns = self.runtime.work.turns.clone();
-            turns.spawn(self.drive());
+            self.go_on();
             return Ok(());
         };
         Err(self.give_up(stop).await)
+    }
+
+    /// Lets the run continue that a command took before others: as one of its namespace, in the place that it has. Where
+    /// that namespace has all that it may, the run returns to the queue and waits there as every other.
+    pub(crate) fn go_on(mut self) {
+        if self.is_counted_now() {
+            let turns = self.runtime.work.turns.clone();
+            turns.spawn(self.drive());
+        } else {
+            // The end of the turn returns the lease.
+            self.runtime.metrics.runs_put_back.add_one();
+        }
     }
 
     /// Ends a stopped run, because the next run of its key takes its place: both in one commit. The
@@ -48,8 +59,7 @@ impl Turn {
         act: Option<AuditEntry>,
     ) -> Result<(), CommandError> {
         if self.seq != seq {
-            let turns = self.runtime.work.turns.clone();
-            turns.spawn(self.drive());
+            self.go_on();
             return Err(CommandError::Busy);
         }
         match self.commit_end(next, act).await {

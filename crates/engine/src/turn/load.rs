@@ -5,10 +5,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::{Key, RunId};
+use semel_store::late_responses::StoredResponse;
 use semel_store::queue::Taken;
+use semel_store::waits::WaitAnswer;
 use semel_store::{ReadError, approvals, tasks};
 
 use super::Turn;
+use super::account::{MemoryAccount, inherited_bytes};
 use super::first_effect::FirstEffectPlan;
 use super::parent_state::{self, Unread};
 use super::pending_write::PendingWrite;
@@ -52,7 +55,8 @@ impl Turn {
             runtime,
             release,
             session,
-            _place: place,
+            account: MemoryAccount::begin(&state, 1, 0),
+            place,
             run,
             key,
             partition_date,
@@ -76,6 +80,7 @@ impl Turn {
             suspect: None,
             lease_over: false,
             looked: None,
+            asked_room: false,
             overtaken: false,
             refused_by_pause: false,
             pauses: Arc::default(),
@@ -98,8 +103,11 @@ impl Turn {
                 .unwrap_or(release),
             false => release,
         };
-        let accepted_at = taken.journal.first().map(|line| line.at);
-        let state = parent_state::fold(&runtime, &release.flow, taken.run, &taken.journal).await?;
+        // Dropped as soon as it is read: so a run is there once.
+        let journal = taken.journal;
+        let accepted_at = journal.first().map(|line| line.at);
+        let state = parent_state::fold(&runtime, &release.flow, taken.run, &journal).await?;
+        drop(journal);
         let fresh = LoadedRun {
             run: taken.run,
             key: taken.key,
@@ -120,13 +128,14 @@ impl Turn {
         turn.answers = taken
             .answers
             .into_iter()
-            .map(|it| (it.wait, it.payload))
+            .map(|it| (it.wait, it.read()))
             .collect();
-        turn.load_answers().await?;
+        let besides = inherited_bytes(&turn.state) + turn.load_answers().await?;
+        turn.account = MemoryAccount::begin(&turn.state, turn.seq, besides);
         turn.late_responses = taken
             .late_responses
             .into_iter()
-            .map(|it| (it.effect, it.response))
+            .map(|it| (it.effect, it.read()))
             .collect();
         Ok(turn)
     }
@@ -134,12 +143,12 @@ impl Turn {
 
 /// How much memory a run takes, with the answers that it waited for.
 pub(super) fn weigh(taken: &Taken) -> usize {
-    let lines = taken.journal.iter();
-    let lines = lines.map(|line| memory::parsed_bytes(line.events.as_bytes()));
-    let answers = taken.answers.iter().map(|it| &it.payload);
-    let late = taken.late_responses.iter().map(|it| &it.response);
-    lines
-        .chain(answers.chain(late).map(memory::value_bytes))
+    let lines = taken.journal.iter().map(|line| line.events.as_str());
+    let answers = taken.answers.iter().map(WaitAnswer::text);
+    let late = taken.late_responses.iter().map(StoredResponse::text);
+    let texts = lines.chain(answers).chain(late);
+    texts
+        .map(|text| memory::parsed_bytes(text.as_bytes()))
         .sum()
 }
 

@@ -81,6 +81,49 @@ async fn a_namespace_that_fills_the_server_leaves_room_for_another() -> Result<(
     Ok(())
 }
 
+const READ: &str = "flow: story\ntrigger:\n  webhook: { auth: none, key: input.id }\n\
+    retry: { attempts: 1, delay: 100ms }\n\
+    steps:\n  - { id: look, http: { connection: bank, get: /look, timeout: 10m } }\n";
+
+#[tokio::test]
+async fn what_operators_resume_leaves_room_for_other_namespaces() -> Result<()> {
+    let world = World::start_with_room(16).await?;
+    let bank = |path: &str| {
+        json!({
+            "to": { "http": { "base_url": world.peer.url(path) } },
+            "limits": { "concurrency": 64 },
+        })
+    };
+    world.connect("bank", bank("/status/503/plain")).await?;
+    world.publish_source(READ).await?;
+    let engine = &world.engine;
+    publish_quick(&world).await?;
+    let payloads: Vec<String> = (0..16).map(|id| format!(r#"{{"id":"{id}"}}"#)).collect();
+    let stopped = try_join_all(payloads.iter().map(|payload| world.deliver(payload))).await?;
+    for accepted in &stopped {
+        let end = engine.await_end(accepted.run, patience()).await?;
+        assert_eq!(end.context("a run")?.state, RunState::NeedsReview);
+    }
+
+    world.connect("bank", bank("/hold/plain")).await?;
+    for accepted in &stopped {
+        let again = engine.resume(world.namespace_id, accepted.run, "it is back", "test");
+        again.await?;
+    }
+    // An eighth of the room is kept for others, also from operators.
+    world.peer.until_held(14, patience()).await?;
+    let run = deliver_quick(&world, 0).await?;
+    let end = engine.await_end(run, patience()).await?.context("a run")?;
+
+    assert_eq!(end.state, RunState::Succeeded);
+    let held = world.peer.until_held(14, patience()).await?;
+    assert_eq!(held.len(), 14, "the others wait in the queue");
+    for accepted in stopped {
+        assert_eq!(let_go(&world, accepted.run).await?, RunState::Succeeded);
+    }
+    Ok(())
+}
+
 /// Lets everything go that is held, until a run has ended or stopped.
 async fn let_go(world: &World, run: RunId) -> Result<RunState> {
     let look = async || {
@@ -142,6 +185,50 @@ async fn large_runs_that_wait_for_memory_hold_up_no_other_namespace() -> Result<
     for accepted in busy {
         assert_eq!(let_go(&world, accepted.run).await?, RunState::Succeeded);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_outgrows_the_memory_goes_back_and_continues_when_there_is_some() -> Result<()> {
+    let mut world = World::start().await?;
+    world.engine.shutdown().await;
+    let budget = Budget::of_bytes(1 << 20);
+    let options = Options {
+        memory: budget.clone(),
+        ..world.engine.options().clone()
+    };
+    let cell = Cell::connect(&world.database().url(), CellOptions::default()).await?;
+    world.engine = Engine::start(cell, options).await?;
+    let steps = "steps:\n  \
+        - { id: act, http: { post: 'PEER/hang/plain/act', json: {}, timeout: 10m } }\n  \
+        - { id: wide, function: input.rows }\n  - { id: wider, function: input.rows }\n";
+    world.publish(steps).await?;
+    let rows = "0,".repeat(2_000);
+    let run = world
+        .deliver(&format!(r#"{{"id":"1","rows":[{rows}0]}}"#))
+        .await?
+        .run;
+    world.peer.until_held(1, patience()).await?;
+    // Others have all but a little of the memory by the time the run grows.
+    let others = budget.try_take(800 << 10).context("most of the memory")?;
+    world.peer.let_go().await?;
+
+    let engine = &world.engine;
+    let look = async || Ok(engine.metrics().runs_put_back.get());
+    until("the run to go back", look, |count| *count > 0).await?;
+    drop(others);
+    world.move_clock(Duration::from_secs(3)).await?;
+    let end = engine.await_end(run, patience()).await?.context("a run")?;
+
+    assert_eq!(end.state, RunState::Succeeded);
+    let database = world.database().connect().await?;
+    let leases = "SELECT count(DISTINCT epoch) FROM journal WHERE run_id = $1";
+    let leases: i64 = database.query_one(leases, &[run.as_uuid()]).await?.get(0);
+    assert!(
+        leases > 1,
+        "what its step gave was written before another turn took the run"
+    );
+    assert_eq!(world.peer.count("/hang/plain/act").await?.effects, 1);
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use parquet::file::metadata::{
 use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedRowGroupReader;
-use semel_engine::{ArchiveError, ObjectFolder};
+use semel_engine::{ArchiveError, ArchivedText, Budget, ObjectFolder};
 use semel_model::RunId;
 use semel_store::archives::ArchiveFile;
 use sha2::{Digest as _, Sha256};
@@ -23,16 +23,18 @@ use sha2::{Digest as _, Sha256};
 use super::file::{RUN, find_in};
 use super::{broken, unread};
 use crate::heavy;
+use crate::reading::room_for_archived;
 
 /// How many bytes of a file's end are read first. That is the whole description of a file of usual size.
 const END_BYTES: u64 = 64 << 10;
 
-/// The detail of a run. Nothing where the file does not have it.
+/// The detail of a run, read once there is memory for its group of rows. Nothing where the file does not have it.
 pub(super) async fn find(
     objects: &ObjectFolder,
     file: &ArchiveFile,
     run: RunId,
-) -> Result<Option<String>, ArchiveError> {
+    memory: &Budget,
+) -> Result<Option<ArchivedText>, ArchiveError> {
     let description = Arc::new(describe(objects, file).await?);
     let run = run.to_string();
     for number in 0..description.num_row_groups() {
@@ -41,6 +43,10 @@ pub(super) async fn find(
         let Some(range) = range.filter(|_| may_have(group, &run)) else {
             continue;
         };
+        // As its rows are, without compression.
+        let size = usize::try_from(group.total_byte_size()).unwrap_or(usize::MAX);
+        let memory = room_for_archived(memory, size).await;
+        let memory = memory.map_err(|_| ArchiveError::Unreachable(busy()))?;
         let bytes = read(objects, file, range.clone()).await?;
         let (description, wanted) = (description.clone(), run.clone());
         let slice = Slice { range, bytes };
@@ -48,8 +54,8 @@ pub(super) async fn find(
         let found = heavy::compute(search).await;
         let found = found.map_err(|_| ArchiveError::Unreachable(busy()))?;
         let found = found.map_err(|error| broken(&file.object, error))?;
-        if found.is_some() {
-            return Ok(found);
+        if let Some(text) = found {
+            return Ok(Some(ArchivedText { text, memory }));
         }
     }
     Ok(None)

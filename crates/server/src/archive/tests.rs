@@ -53,15 +53,25 @@ async fn written(count: u128) -> (tempfile::TempDir, ArchiveFiles, ArchiveFile) 
     (folder, files, file)
 }
 
+async fn find(
+    files: &ArchiveFiles,
+    file: &ArchiveFile,
+    run: RunId,
+) -> Result<Option<String>, ArchiveError> {
+    let memory = Budget::of_bytes(1 << 20);
+    let found = files.find(file, run, &memory).await?;
+    Ok(found.map(|found| found.text))
+}
+
 #[tokio::test]
 async fn each_run_of_a_file_is_found_and_no_other() {
     let (_folder, files, file) = written(1_000).await;
 
     for number in [0, 1, 127, 128, 500, 999] {
-        let found = files.find(&file, run(number)).await.unwrap();
+        let found = find(&files, &file, run(number)).await.unwrap();
         assert_eq!(found, Some(row(number).detail));
     }
-    assert_eq!(files.find(&file, run(1_000)).await.unwrap(), None);
+    assert_eq!(find(&files, &file, run(1_000)).await.unwrap(), None);
     assert_eq!(file.written_at, row(999).ended_at, "the newest");
 }
 
@@ -82,7 +92,7 @@ async fn a_run_is_found_by_one_group_of_rows() {
     fs::write(&path, bytes).unwrap();
 
     assert!(groups > 4, "{groups}");
-    let found = files.find(&file, run(400)).await.unwrap();
+    let found = find(&files, &file, run(400)).await.unwrap();
     assert_eq!(found, Some(row(400).detail));
 }
 
@@ -128,12 +138,45 @@ async fn a_run_of_another_version_is_erased_to_what_its_columns_say() {
         sha256: erased.content.sha256.to_vec(),
         written_at: file.written_at,
     };
-    let text = files.find(&new, run(1)).await.unwrap().unwrap();
+    let text = find(&files, &new, run(1)).await.unwrap().unwrap();
     assert!(!text.contains("number"), "{text}");
     assert!(
         text.contains("\"key\":\"o-1\"") && text.contains("erased_at"),
         "{text}"
     );
-    let other = files.find(&new, run(2)).await.unwrap();
+    let other = find(&files, &new, run(2)).await.unwrap();
     assert_eq!(other, Some(row(2).detail));
+}
+
+#[tokio::test]
+async fn a_large_run_is_read_with_the_memory_that_it_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = ResourceLocation::Folder(folder.path().to_owned());
+    let files = ArchiveFiles::open(&place).unwrap();
+    let mut writer = FileWriter::new().unwrap();
+    let large = ArchivedRow {
+        detail: "x".repeat(1 << 20),
+        ..row(1)
+    };
+    writer.add(large).unwrap();
+    let spare = SpareFile {
+        id: 1,
+        object: OBJECT.to_owned(),
+    };
+    let content = files.write(&spare, writer.finish().unwrap()).await.unwrap();
+    let file = ArchiveFile {
+        id: 1,
+        object: spare.object,
+        bytes: content.bytes,
+        sha256: content.sha256.to_vec(),
+        written_at: content.newest_at,
+    };
+    let memory = Budget::of_bytes(8 << 20);
+
+    let found = files.find(&file, run(1), &memory).await.unwrap().unwrap();
+    let meanwhile = memory.try_take(1).is_some();
+    drop(found);
+
+    assert!(!meanwhile, "all of it is taken");
+    assert!(memory.try_take(8 << 20).is_some());
 }

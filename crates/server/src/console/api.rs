@@ -11,6 +11,8 @@ use axum::response::Response;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use semel_api::{Code, Problem};
+use semel_engine::Budget;
+use semel_engine::memory::Portion;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::ServiceExt as _;
@@ -18,6 +20,8 @@ use tower::ServiceExt as _;
 use crate::auth::{Caller, OnBehalfOf};
 use crate::commands::KEY_HEADER;
 use crate::error::ApiError;
+use crate::heavy;
+use crate::reading::{PATIENCE, room_for_page};
 
 /// The longest response that a page is made from.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -39,6 +43,16 @@ impl LocalApi {
         address: &str,
     ) -> Result<T, ApiError> {
         parse(self.fetch(caller, address).await?).await
+    }
+
+    /// Reads what may be large, with the memory that it takes: to be kept for as long as anything of it is.
+    pub(super) async fn get_large<T: DeserializeOwned + Send + 'static>(
+        &self,
+        caller: &Caller,
+        address: &str,
+        budget: &Budget,
+    ) -> Result<(T, Option<Portion>), ApiError> {
+        parse_large(self.fetch(caller, address).await?, budget).await
     }
 
     /// Reads, and returns the response as it is.
@@ -95,6 +109,24 @@ async fn parse<T: DeserializeOwned>(response: Response) -> Result<T, ApiError> {
     }
 }
 
+/// The body keeps its own memory until its values are there.
+async fn parse_large<T: DeserializeOwned + Send + 'static>(
+    response: Response,
+    budget: &Budget,
+) -> Result<(T, Option<Portion>), ApiError> {
+    if !response.status().is_success() {
+        return parse(response).await.map(|read| (read, None));
+    }
+    let body = read(response).await?;
+    let memory = room_for_page(budget, &body, PATIENCE).await?;
+    let read = match &memory {
+        None => serde_json::from_slice(&body),
+        Some(_) => heavy::compute(move || serde_json::from_slice(&body)).await?,
+    };
+    let read = read.map_err(|_| ApiError::internal("an answer of the API that cannot be read"))?;
+    Ok((read, memory))
+}
+
 /// The whole body of a response.
 pub(super) async fn read(response: Response) -> Result<Bytes, ApiError> {
     let body = Limited::new(response.into_body(), BODY_BYTES_MAX)
@@ -103,4 +135,28 @@ pub(super) async fn read(response: Response) -> Result<Bytes, ApiError> {
     let body =
         body.map_err(|_| ApiError::internal("an answer of the API that is cut or too long"))?;
     Ok(body.to_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_memory_of_what_a_page_is_made_of_is_taken_until_the_page_was_sent() {
+        let budget = Budget::of_bytes(1 << 20);
+        let large = format!("[\"{}\"]", "x".repeat(1 << 20));
+        let answer = |text: &str| Response::new(Body::from(text.to_owned()));
+
+        let small: (Value, _) = parse_large(answer("{}"), &budget).await.unwrap();
+        let (_values, memory): (Value, _) = parse_large(answer(&large), &budget).await.unwrap();
+        let page = crate::answer::held_bytes("<p>".to_owned(), memory);
+        let meanwhile = budget.try_take(1).is_some();
+        drop(page);
+
+        assert!(small.1.is_none());
+        assert!(!meanwhile, "all of it is taken");
+        assert!(budget.try_take(1 << 20).is_some());
+    }
 }

@@ -10,7 +10,7 @@ use semel_model::Right;
 
 use super::forms::{self, Button, Offer, section};
 use super::markup::{self, Markup};
-use super::shell::{Page, Shell, Trouble, keep, next_page, show, show_as, status_of};
+use super::shell::{Page, Shell, Trouble, keep, next_page, show, show_large, status_of};
 use super::visit::{Form, Visit};
 use super::{empty, run, words};
 use crate::answer::Answered;
@@ -157,7 +157,8 @@ async fn show_repeats(
         ("cursor", visit.parameter("cursor")),
     ];
     let json = words::address("/v1/duplicates", &asked);
-    let detail: RunDetail = visit.get(&format!("/v1/runs/{id}")).await?;
+    let address = format!("/v1/runs/{id}");
+    let (detail, memory): (RunDetail, _) = visit.get_large(&address).await?;
     let title = format!("Repeats of {}", detail.run.key);
     let command = format!("semel duplicate list --run {}", detail.run.id);
     let shell = Shell::new(visit, "/duplicates", &title, &json, &command);
@@ -180,7 +181,7 @@ async fn show_repeats(
         &[],
         found.next.as_deref(),
     ));
-    show_as(
+    show_large(
         status,
         &Page {
             shell,
@@ -192,6 +193,7 @@ async fn show_repeats(
             problem,
             body_markup: Markup::join(parts),
         },
+        memory,
     )
 }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::forms::{self, Button, Offer};
 use super::markup::{self, Markup, Whole, assembled};
-use super::shell::{Page, Shell, Trouble, show_as, status_of};
+use super::shell::{Page, Shell, Trouble, show_large, status_of};
 use super::visit::{Form, Visit};
 use super::{effects, events, timeline, words};
 use crate::answer::Answered;
@@ -76,12 +76,12 @@ async fn show_run(
         Ok(run) => visit.follow(Topic::Run(run)).await,
         Err(_) => None,
     };
-    let detail: RunDetail = visit.get(&json).await?;
+    let (detail, memory): (RunDetail, _) = visit.get_large(&json).await?;
     let run = &detail.run;
     let command = format!("semel run show {}", run.id);
     let title = format!("{} · {}", run.key, run.flow);
     let items = items::beside(visit, &detail).await?;
-    show_as(
+    show_large(
         status,
         &Page {
             shell: Shell::new(visit, "/runs", &title, &json, &command).following(following),
@@ -90,6 +90,7 @@ async fn show_run(
             body_markup: body(visit, &detail, items, (reason, problem.is_some()))?,
             problem,
         },
+        memory,
     )
 }
 

@@ -3,13 +3,14 @@
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
+use semel_engine::memory::Portion;
 
 use super::assets;
 use super::look::Theme;
 use super::markup::{Markup, visible};
 use super::visit::{Following, Visit};
 use super::words::{address, shell_word};
-use crate::answer::Answered;
+use crate::answer::{Answered, held_bytes};
 use crate::error::ApiError;
 
 /// The places of the console, by the path that each begins with.
@@ -246,6 +247,18 @@ pub(super) fn show(page: &impl Template) -> Answered {
 pub(super) fn show_as(status: StatusCode, page: &impl Template) -> Answered {
     match page.render() {
         Ok(text) => Ok((status, Html(text)).into_response()),
+        Err(_) => Err(ApiError::internal("a page that cannot be rendered")),
+    }
+}
+
+/// The same for a page of what may be large, with the memory that it takes until it was sent.
+pub(super) fn show_large(
+    status: StatusCode,
+    page: &impl Template,
+    memory: Option<Portion>,
+) -> Answered {
+    match page.render() {
+        Ok(text) => Ok((status, Html(held_bytes(text, memory))).into_response()),
         Err(_) => Err(ApiError::internal("a page that cannot be rendered")),
     }
 }

@@ -9,6 +9,8 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use jiff::Timestamp;
 use semel_api::Code;
+use semel_engine::Budget;
+use semel_engine::memory::Portion;
 use semel_model::Right;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -42,6 +44,7 @@ pub(super) struct Visit {
     /// How its person wants pages to look.
     pub(super) look: Look,
     api: LocalApi,
+    viewed: Budget,
     live: Arc<Live>,
     path: HashMap<String, String>,
     query: HashMap<String, String>,
@@ -82,6 +85,7 @@ impl FromRequestParts<App> for Visit {
             now: app.engine.now(),
             look: Look::of(&parts.headers),
             api,
+            viewed: app.options.body_budget.viewed.clone(),
             live: app.live.clone(),
             path,
             query,
@@ -182,6 +186,16 @@ impl Visit {
     /// Reads from the API.
     pub(super) async fn get<T: DeserializeOwned>(&self, address: &str) -> Result<T, ApiError> {
         self.api.get(self.caller(), address).await
+    }
+
+    /// Reads from the API what may be large, with the memory that it takes: to be kept until the page was sent.
+    pub(super) async fn get_large<T: DeserializeOwned + Send + 'static>(
+        &self,
+        address: &str,
+    ) -> Result<(T, Option<Portion>), ApiError> {
+        self.api
+            .get_large(self.caller(), address, &self.viewed)
+            .await
     }
 
     /// Reads from the API, and returns the response as it is.

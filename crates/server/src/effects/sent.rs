@@ -20,6 +20,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::links::without_links;
+use crate::reading::room_for_journal;
 
 /// The most characters of a body that are shown.
 const BODY_CHARS_MAX: usize = 4_000;
@@ -38,6 +39,7 @@ pub(super) async fn whole(
 ) -> Result<Effect, ApiError> {
     let cell = app.cell().of(found.run);
     let run = runs::find(cell, caller.namespace_id, found.run).await?;
+    let _memory = room_for_journal(app, found.partition_date, found.run).await?;
     let lines = journal::read(app.cell().of(found.run), found.partition_date, found.run).await?;
     let journals = HashMap::from([(found.run, lines)]);
     let mut looked = Looked::read(std::slice::from_ref(found), &journals);
@@ -175,7 +177,7 @@ impl Looked {
 fn deniable(landing: &LandingWindow) -> Deniable {
     Deniable {
         from: landing.over,
-        lease: landing.lease,
+        lease: landing.until_sent,
         timeout: landing.timeout,
         acts_within: landing.acts_within,
     }

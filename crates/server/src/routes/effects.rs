@@ -28,7 +28,7 @@ fn ledger() -> Routes {
             "Show an effect, what was sent, and what people did about it.",
         )
         .ok::<Effect>()
-        .fails(&[Code::EffectNotFound])
+        .fails(&[Code::EffectNotFound, Code::Overloaded])
         .post("/effects/{effect}/settle", MaySettle, effects::settle)
         .op(
             "settle_effect",

@@ -22,7 +22,11 @@ pub(super) fn routes() -> Routes {
         .get("/runs/{run}", Read, runs::show)
         .op("get_run", "Show a run with all that happened to it.")
         .ok::<RunDetail>()
-        .fails(&[Code::RunNotFound, Code::ArchiveUnavailable])
+        .fails(&[
+            Code::RunNotFound,
+            Code::ArchiveUnavailable,
+            Code::Overloaded,
+        ])
         .get("/runs/{run}/wait", Read, runs::watch)
         .op("await_run", "Wait for a run's end.")
         .param::<Span>("for", "How long to wait, up to 60 s.")

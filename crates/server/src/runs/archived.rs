@@ -2,7 +2,8 @@
 
 use semel_api::Code;
 use semel_api::types::{Act, ChildRun, RunDetail};
-use semel_engine::ArchiveError;
+use semel_engine::memory::Portion;
+use semel_engine::{ArchiveError, ArchivedText};
 use semel_model::{RunId, Span};
 use semel_store::archives::{self, ArchiveFile, FoundRun};
 use semel_store::audit;
@@ -23,44 +24,53 @@ const REST_SECS: u64 = 10;
 const REPLACED_MAX: u32 = 3;
 
 /// A run of the caller's namespace that is archived, as it was when it was. What operators did is told by its file and by the
-/// audit record: the one does not know what came later, and the other may be kept for a shorter time.
+/// audit record: the one does not know what came later, and the other may be kept for a shorter time. With the memory that
+/// it takes, to be kept for as long as it is.
 pub(super) async fn find(
     app: &App,
     caller: &Caller,
     run: RunId,
-) -> Result<Option<RunDetail>, ApiError> {
+) -> Result<Option<(RunDetail, Option<Portion>)>, ApiError> {
     let namespace_id = caller.namespace_id;
     let read: Parse<RunDetail> =
         |text| serde_json::from_str(text).map(|it: RunDetail| (it.run.id, it));
-    let Some((mut detail, file)) = find_as(app, namespace_id, run, read).await? else {
+    let Some(found) = find_as(app, namespace_id, run, read).await? else {
         return Ok(None);
     };
-    detail.run.archived_at = Some(file.written_at);
+    let (mut detail, memory) = (found.said, found.memory);
+    detail.run.archived_at = Some(found.file.written_at);
     let acts = audit::list_of_run(app.cell().of(run), namespace_id, run, PAGE_MAX);
     let acts = acts.await?.into_iter().map(effect_routes::view_act);
     let later: Vec<Act> = acts.filter(|act| !detail.acts.contains(act)).collect();
     detail.acts.extend(later);
-    Ok(Some(detail))
+    Ok(Some((detail, memory)))
 }
 
-/// The items and branches that an archived run of a namespace had, in order.
+/// The items and branches that an archived run of a namespace had, in order, with the memory that they take.
 pub(crate) async fn find_items(
     app: &App,
     namespace_id: i32,
     run: RunId,
-) -> Result<Option<Vec<ChildRun>>, ApiError> {
+) -> Result<Option<(Vec<ChildRun>, Option<Portion>)>, ApiError> {
     let read: Parse<Vec<ChildRun>> = |text| read_items(text).map(|it| (it.id, it.items));
     let found = find_as(app, namespace_id, run, read).await?;
-    Ok(found.map(|(items, _)| items))
+    Ok(found.map(|found| (found.said, found.memory)))
 }
 
-/// What the archive says of a run, as it is read, with the file that says it.
+/// A run as the archive has it, parsed.
+struct Found<T> {
+    said: T,
+    /// The file that says it.
+    file: ArchiveFile,
+    memory: Option<Portion>,
+}
+
 async fn find_as<T: Send + 'static>(
     app: &App,
     namespace_id: i32,
     run: RunId,
     parse: Parse<T>,
-) -> Result<Option<(T, ArchiveFile)>, ApiError> {
+) -> Result<Option<Found<T>>, ApiError> {
     let mut error = None;
     for _ in 0..REPLACED_MAX {
         let found = archives::find(app.cell().of(run), namespace_id, run).await?;
@@ -68,7 +78,13 @@ async fn find_as<T: Send + 'static>(
             return Ok(None);
         };
         match read(app, &found, run, parse).await? {
-            Ok(said) => return Ok(Some((said, found.file))),
+            Ok((said, memory)) => {
+                return Ok(Some(Found {
+                    said,
+                    file: found.file,
+                    memory,
+                }));
+            }
             // It may have been written anew between the look-up and the reading.
             Err(ArchiveError::Missing { object }) => error = Some(ArchiveError::Missing { object }),
             Err(error) => return Err(unavailable(&error)),
@@ -88,23 +104,25 @@ async fn read<T: Send + 'static>(
     found: &FoundRun,
     run: RunId,
     parse: Parse<T>,
-) -> Result<Result<T, ArchiveError>, ApiError> {
+) -> Result<Result<(T, Option<Portion>), ArchiveError>, ApiError> {
     let Some(archive) = app.engine.options().archive.as_ref() else {
         return Ok(Err(ArchiveError::Off));
     };
-    let text = match archive.find(&found.file, run).await {
-        Ok(text) => text,
+    let memory = &app.options.body_budget.shown;
+    let (text, memory) = match archive.find(&found.file, run, memory).await {
+        Ok(Some(ArchivedText { text, memory })) => (Some(text), memory),
+        Ok(None) => (None, None),
         Err(error) => return Ok(Err(error)),
     };
     let (object, sha256) = (found.file.object.clone(), found.sha256.clone());
     // A run of many items is many megabytes.
-    heavy::compute(move || {
+    let said = heavy::compute(move || {
         check(text, &sha256, run, parse).map_err(|why| ArchiveError::Broken {
             object,
             why: why.to_owned(),
         })
-    })
-    .await
+    });
+    Ok(said.await?.map(|said| (said, memory)))
 }
 
 fn check<T>(

@@ -9,7 +9,10 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use parquet::errors::ParquetError;
 use semel_api::types::ChildRun;
-use semel_engine::{ArchiveError, ErasedFile, ResourceLocation, ResourceLocationError, RunArchive};
+use semel_engine::{
+    ArchiveError, ArchivedText, Budget, ErasedFile, ResourceLocation, ResourceLocationError,
+    RunArchive,
+};
 use semel_model::RunId;
 use semel_store::archives::{ArchiveFile, FileContent, SpareFile};
 use semel_store::child_runs::{self, ChildRunFilter};
@@ -96,8 +99,9 @@ impl RunArchive for RunFiles {
         &'a self,
         file: &'a ArchiveFile,
         run: RunId,
-    ) -> BoxFuture<'a, Result<Option<String>, ArchiveError>> {
-        Box::pin(self.0.find(file, run))
+        memory: &'a Budget,
+    ) -> BoxFuture<'a, Result<Option<ArchivedText>, ArchiveError>> {
+        Box::pin(self.0.find(file, run, memory))
     }
 
     fn write_erased<'a>(

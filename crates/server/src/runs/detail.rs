@@ -17,16 +17,25 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::{archived, behind_key, view};
-use crate::answer::Answered;
+use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::heavy;
+use crate::links::without_links;
+use crate::payloads::HasPayload as _;
 use crate::query::{Named, PAGE_MAX};
-use crate::{effects as effect_routes, pauses, payloads, waits as wait_routes};
+use crate::reading::room_for_journal;
+use crate::{effects as effect_routes, pauses, waits as wait_routes};
 
 /// A journal of more bytes is not read on the threads that serve requests.
 const JOURNAL_BYTES_HEAVY: usize = 64 << 10;
+
+/// The end of a run as JSON before the lines of its journal are put in.
+const NO_LINES: &str = "\"journal\":[]}";
+
+/// The same up to those lines.
+const LINES: &str = "\"journal\":[";
 
 /// `GET /v1/runs/{run}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> Answered {
@@ -34,17 +43,48 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
     let found = runs::find(app.cell().of(id), caller.namespace_id, id).await?;
     let Some(run) = found else {
         let archived = archived::find(&app, &caller, id).await?;
-        let archived = archived.ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
-        return payloads::ok(&caller, archived);
+        let (mut detail, memory) = archived.ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
+        detail.limit(&caller);
+        let text = serde_json::to_string(&detail).map(without_links);
+        let text = text.map_err(|_| ApiError::internal("an answer that is not JSON"))?;
+        return Ok(answer::held(text, memory));
     };
     let with_payloads = caller.may(Right::Payload);
-    let (mut detail, events) = read(app.cell(), caller.namespace_id, &run, with_payloads).await?;
+    let memory = room_for_journal(&app, run.partition_date, run.id).await?;
+    let rows = journal::read(app.cell().of(id), run.partition_date, run.id).await?;
+    let (outline, lines) = Outline::read_texts(rows, with_payloads).await?;
+    let mut detail = assemble(app.cell(), caller.namespace_id, &run, &outline).await?;
     if !run.state.is_ended() {
-        detail.gate = find_gate(&app, &run, &events).await?;
+        let events = &outline.events;
+        detail.gate = find_gate(&app, &run, events).await?;
         detail.paused = pauses::of_run(&app, run.id).await?;
-        detail.waits_for_key = behind_key::find(&app, &run, &events).await?;
+        detail.waits_for_key = behind_key::find(&app, &run, events).await?;
     }
-    payloads::ok(&caller, detail)
+    detail.limit(&caller);
+    Ok(answer::held(with_lines(&detail, lines)?, memory))
+}
+
+/// A run as JSON, with the lines of its journal: they are its last field, and there is none before they are put in.
+fn with_lines(detail: &RunDetail, lines: Vec<String>) -> Result<String, ApiError> {
+    let bare = serde_json::to_string(detail).map(without_links);
+    let bare = bare.map_err(|_| ApiError::internal("an answer that is not JSON"))?;
+    let Some(head) = bare.strip_suffix(NO_LINES) else {
+        return Err(ApiError::internal(
+            "a run whose journal is not its last field",
+        ));
+    };
+    let length: usize = lines.iter().map(|line| line.len() + 1).sum();
+    let mut text = String::with_capacity(head.len() + length + NO_LINES.len());
+    text.push_str(head);
+    text.push_str(LINES);
+    for (place, line) in lines.into_iter().enumerate() {
+        if place > 0 {
+            text.push(',');
+        }
+        text.push_str(&line);
+    }
+    text.push_str("]}");
+    Ok(text)
 }
 
 /// A run that has ended, with all of its payloads.
@@ -53,23 +93,24 @@ pub(super) async fn of_ended(
     namespace_id: i32,
     run: &RunView,
 ) -> Result<RunDetail, ApiError> {
-    let (detail, _) = read(cell, namespace_id, run, true).await?;
+    let rows = journal::read(cell.of(run.id), run.partition_date, run.id).await?;
+    let (outline, lines) = Outline::read_lines(rows).await?;
+    let mut detail = assemble(cell, namespace_id, run, &outline).await?;
+    detail.journal = lines;
     Ok(detail)
 }
 
-/// A run with everything but what it waits for, and the events of its journal.
-async fn read(
+/// A run with everything but what it waits for and the lines of its journal.
+async fn assemble(
     cell: &Cell,
     namespace_id: i32,
     run: &RunView,
-    with_payloads: bool,
-) -> Result<(RunDetail, Vec<Event>), ApiError> {
+    outline: &Outline,
+) -> Result<RunDetail, ApiError> {
     let cell = cell.of(run.id);
     let effects = effects::list_of_run(cell, namespace_id, run.partition_date, run.id).await?;
-    let lines = journal::read(cell, run.partition_date, run.id).await?;
-    let history = History::read(lines, with_payloads).await?;
-    let events = &history.events;
-    let waits = match history.tells_of_waits() {
+    let events = &outline.events;
+    let waits = match outline.tells_of_waits() {
         true => {
             waits::list_of_run(cell, namespace_id, run.id, true, None, PAGE_MAX)
                 .await?
@@ -83,84 +124,133 @@ async fn read(
         key_sent: keys.get(&effect.id).copied(),
         ..effect_routes::view(effect)
     };
-    let detail = RunDetail {
+    Ok(RunDetail {
         run: view(run),
         gate: None,
         paused: None,
         waits_for_key: None,
         effects: in_order(effects, events).iter().map(shown).collect(),
         waits: waits.iter().map(wait_routes::view).collect(),
-        child_runs: match history.tells_of_child_runs() {
+        child_runs: match outline.tells_of_child_runs() {
             true => progress(cell, run.id).await?,
             false => Vec::new(),
         },
         acts: acts.into_iter().map(effect_routes::view_act).collect(),
-        journal: history.lines,
-    };
-    Ok((detail, history.events))
+        journal: Vec::new(),
+    })
 }
 
-/// A run's journal, read once: it may have very many rows.
-struct History {
-    /// The events that this server knows.
+/// What a journal says of the rest of its run. Nothing of what was sent or answered is kept, so that it is small
+/// however large the journal is.
+struct Outline {
+    /// The events that are looked at again, of those that this server knows.
     events: Vec<Event>,
-    /// The rows in their wire form.
-    lines: Vec<JournalLine>,
     /// Whether the journal tells everything: it was not deleted, and all of it is known.
     is_whole: bool,
+    opens_waits: bool,
+    opens_fans: bool,
 }
 
-impl History {
-    /// A long journal is read off the threads that serve requests.
-    async fn read(rows: Vec<JournalRow>, with_payloads: bool) -> Result<Self, ApiError> {
-        let bytes: usize = rows.iter().map(|row| row.events.len()).sum();
-        match bytes > JOURNAL_BYTES_HEAVY {
-            true => heavy::compute(move || Self::read_rows(&rows, with_payloads)).await,
-            false => Ok(Self::read_rows(&rows, with_payloads)),
+impl Outline {
+    fn of(rows: &[JournalRow]) -> Self {
+        Self {
+            events: Vec::new(),
+            is_whole: !rows.is_empty(),
+            opens_waits: false,
+            opens_fans: false,
         }
     }
 
-    fn read_rows(rows: &[JournalRow], with_payloads: bool) -> Self {
-        let mut history = Self {
-            events: Vec::new(),
-            lines: Vec::with_capacity(rows.len()),
-            is_whole: !rows.is_empty(),
-        };
-        for row in rows {
-            let values = row.values();
-            history.is_whole &= !values.is_empty();
-            let mut shown = Vec::new();
-            for value in values {
-                let known = Event::deserialize(&value).ok();
-                history.is_whole &= known.is_some();
-                if with_payloads {
-                    shown.push(view_event(known.as_ref(), value));
-                }
-                history.events.extend(known);
+    /// Reads a journal into lines of JSON. Each row is dropped once it is read: only one is there as values.
+    async fn read_texts(
+        rows: Vec<JournalRow>,
+        with_payloads: bool,
+    ) -> Result<(Self, Vec<String>), ApiError> {
+        let read = read_rows(rows, move |outline, row| {
+            let line = outline.read_row(row, with_payloads);
+            serde_json::to_string(&line).map(without_links)
+        });
+        let (outline, lines) = read.await?;
+        let lines: serde_json::Result<Vec<String>> = lines.into_iter().collect();
+        let lines = lines.map_err(|_| ApiError::internal("a journal that is not JSON"))?;
+        Ok((outline, lines))
+    }
+
+    /// Reads a journal into lines as values.
+    async fn read_lines(rows: Vec<JournalRow>) -> Result<(Self, Vec<JournalLine>), ApiError> {
+        read_rows(rows, |outline, row| outline.read_row(row, true)).await
+    }
+
+    /// Adds what a row says, and gives it in its wire form.
+    fn read_row(&mut self, row: &JournalRow, with_payloads: bool) -> JournalLine {
+        let values = row.values();
+        self.is_whole &= !values.is_empty();
+        let mut shown = Vec::new();
+        for value in values {
+            let known = Event::deserialize(&value).ok();
+            self.is_whole &= known.is_some();
+            if with_payloads {
+                shown.push(view_event(known.as_ref(), value));
             }
-            history.lines.push(JournalLine {
-                seq: row.seq,
-                at: row.at,
-                events: shown,
-            });
+            if let Some(event) = known {
+                self.add(event);
+            }
         }
-        history
+        JournalLine {
+            seq: row.seq,
+            at: row.at,
+            events: shown,
+        }
+    }
+
+    fn add(&mut self, mut event: Event) {
+        self.opens_fans |= matches!(event, Event::FanOpened { .. });
+        // A replay goes on with the waits of the run before.
+        self.opens_waits |= matches!(
+            event,
+            Event::WaitOpened { .. } | Event::Inherited { .. } | Event::Reused { .. }
+        );
+        if let Event::Intended { request, .. } = &mut event {
+            *request = None;
+        }
+        let is_kept = matches!(
+            event,
+            Event::Intended { .. }
+                | Event::Named { .. }
+                | Event::GateWaiting(_)
+                | Event::Joined { .. }
+                | Event::Admitted { .. }
+                | Event::Broken { .. }
+        );
+        if is_kept {
+            self.events.push(event);
+        }
     }
 
     fn tells_of_child_runs(&self) -> bool {
-        let tells = |event: &Event| matches!(event, Event::FanOpened { .. });
-        !self.is_whole || self.events.iter().any(tells)
+        !self.is_whole || self.opens_fans
     }
 
-    /// A replay goes on with the waits of the run before.
     fn tells_of_waits(&self) -> bool {
-        let tells = |event: &Event| {
-            matches!(
-                event,
-                Event::WaitOpened { .. } | Event::Inherited { .. } | Event::Reused { .. }
-            )
-        };
-        !self.is_whole || self.events.iter().any(tells)
+        !self.is_whole || self.opens_waits
+    }
+}
+
+/// Reads the rows of a journal one after another; a long one off the threads that serve requests.
+async fn read_rows<T: Send + 'static>(
+    rows: Vec<JournalRow>,
+    mut read: impl FnMut(&mut Outline, &JournalRow) -> T + Send + 'static,
+) -> Result<(Outline, Vec<T>), ApiError> {
+    let bytes: usize = rows.iter().map(|row| row.events.len()).sum();
+    let mut outline = Outline::of(&rows);
+    let work = move || {
+        let lines = rows.into_iter().map(|row| read(&mut outline, &row));
+        let lines = lines.collect();
+        (outline, lines)
+    };
+    match bytes > JOURNAL_BYTES_HEAVY {
+        true => heavy::compute(work).await,
+        false => Ok(work()),
     }
 }
 

@@ -1,8 +1,12 @@
-//! Loading runs that were taken. A take is bounded by bytes as well as by number: runs whose journals
-//! do not fit go back.
+//! Loading runs that were taken. A take is bounded by bytes as well as by number: runs whose journals and
+//! answers do not fit go back. The first one in the order of runs always fits, so that each take gets on.
+//!
+//! A journal that is longer than the row of the queue said belongs to a run that another server has had since:
+//! this take was overtaken, and leaves the run alone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::{try_join, try_join4};
@@ -15,13 +19,16 @@ use uuid::Uuid;
 
 use super::returned::PUT_BACK;
 use super::{ABOUT, Taken};
+use crate::journal::JournalRow;
+use crate::late_responses::StoredResponse;
+use crate::waits::WaitAnswer;
 use crate::writer::connection::PreparedClient;
 use crate::{clock, journal, late_responses, waits};
 
-/// The most bytes of journals that one take loads, beyond its last run.
+/// The most bytes of journals and answers that one take loads, beyond its last run.
 pub const TAKE_BYTES_MAX: usize = 32 << 20;
 
-/// Runs that were loaded, the database's time, and runs whose journals did not fit.
+/// Runs that were loaded, the database's time, and runs that did not fit or are another server's.
 pub(super) type Loaded = (Vec<Taken>, Timestamp, Vec<(Uuid, i64)>);
 
 /// Reads what belongs to runs that were just taken.
@@ -45,23 +52,44 @@ pub(super) async fn load(
         .map(|id| RunId::from_uuid(*id).wait_range().1)
         .collect();
     let client = ready.client;
+    let seqs: HashMap<Uuid, i32> = rows.iter().map(|row| (row.get(0), row.get(2))).collect();
+    let bytes = TakeBytes::new(&ids, bytes_max);
     let (now, about, journals, (answers, late)) = try_join4(
         now,
         client.query(ready.statement(ABOUT), &[&ids]),
-        read(ready, &ids, &partition_date, bytes_max),
+        read(
+            ready,
+            journal::LOAD,
+            &[&ids, &partition_date],
+            &bytes,
+            read_line,
+        ),
         try_join(
-            client.query(ready.statement(waits::LOAD), &[&ids, &lows, &highs]),
-            client.query(ready.statement(late_responses::LOAD), &[&ids]),
+            read(
+                ready,
+                waits::LOAD,
+                &[&ids, &lows, &highs],
+                &bytes,
+                read_answer,
+            ),
+            read(ready, late_responses::LOAD, &[&ids], &bytes, read_late),
         ),
     )
     .await?;
 
     let mut taken: HashMap<Uuid, Taken> = HashMap::with_capacity(rows.len());
     let about: HashMap<Uuid, &Row> = about.iter().map(|row| (row.get(0), row)).collect();
+    let overtaken: HashSet<Uuid> = journals
+        .lines
+        .iter()
+        .filter(|(run, line)| seqs.get(run).is_some_and(|seq| line.seq > *seq))
+        .map(|(run, _)| *run)
+        .collect();
     let mut left = Vec::new();
     for row in rows {
         let id: Uuid = row.get(0);
-        if !journals.has(id) {
+        let fits = journals.has(id) && answers.has(id) && late.has(id);
+        if !fits || overtaken.contains(&id) {
             left.push((id, row.get(1)));
             continue;
         }
@@ -70,19 +98,19 @@ pub(super) async fn load(
             taken.insert(id, read_taken(row, about));
         }
     }
-    for row in &journals.lines {
-        if let Some(run) = taken.get_mut(&row.get(0)) {
-            run.journal.push(journal::read_line(row));
+    for (run, line) in journals.lines {
+        if let Some(run) = taken.get_mut(&run) {
+            run.journal.push(line);
         }
     }
-    for row in &answers {
-        if let Some(run) = taken.get_mut(&row.get(0)) {
-            run.answers.push(waits::read_answer(row));
+    for (run, answer) in answers.lines {
+        if let Some(run) = taken.get_mut(&run) {
+            run.answers.push(answer);
         }
     }
-    for row in &late {
-        if let Some(run) = taken.get_mut(&row.get(0)) {
-            run.late_responses.push(late_responses::read_late(row));
+    for (run, late) in late.lines {
+        if let Some(run) = taken.get_mut(&run) {
+            run.late_responses.push(late);
         }
     }
     Ok((taken.into_values().collect(), now.get(0), left))
@@ -111,47 +139,91 @@ fn read_taken(row: &Row, about: &Row) -> Taken {
     }
 }
 
-/// Journals that were read, and whether all of them were.
-struct Journals {
-    lines: Vec<Row>,
-    /// The first run, in order, whose journal was not read.
+/// How many bytes the parts of one take have come to, all of them together.
+struct TakeBytes {
+    read: AtomicUsize,
+    most: usize,
+    /// The first run in order, which is loaded however large it is.
+    first: Option<Uuid>,
+}
+
+impl TakeBytes {
+    fn new(ids: &[Uuid], most: usize) -> Self {
+        Self {
+            read: AtomicUsize::new(0),
+            most,
+            first: ids.iter().min().copied(),
+        }
+    }
+
+    fn add(&self, bytes: usize) {
+        self.read.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether a run is left whose first row came just now.
+    fn leaves(&self, run: Uuid) -> bool {
+        self.first != Some(run) && self.read.load(Ordering::Relaxed) > self.most
+    }
+}
+
+/// One part of what belongs to runs, as far as it was read.
+struct Part<T> {
+    lines: Vec<(Uuid, T)>,
+    /// The first run, in order, that was not read.
     cut_at: Option<Uuid>,
 }
 
-impl Journals {
-    /// Whether a run's journal was read.
+impl<T> Part<T> {
+    /// Whether all of a run was read.
     fn has(&self, run: Uuid) -> bool {
         self.cut_at.is_none_or(|cut| run < cut)
     }
 }
 
-/// Reads journals in the order of their runs, until they are too many bytes.
-async fn read(
+/// Reads rows in the order of their runs, until the take has too many bytes. `line` says how many one has.
+async fn read<T>(
     ready: PreparedClient<'_>,
-    ids: &Vec<Uuid>,
-    partition_date: &Vec<Date>,
-    bytes_max: usize,
-) -> Result<Journals, Error> {
-    let values: [&(dyn ToSql + Sync); 2] = [ids, partition_date];
-    let statement = ready.statement(journal::LOAD);
+    text: &'static str,
+    values: &[&(dyn ToSql + Sync)],
+    bytes: &TakeBytes,
+    line: fn(&Row) -> (usize, T),
+) -> Result<Part<T>, Error> {
+    let statement = ready.statement(text);
+    let values = values.iter().copied();
     let mut rows = pin!(ready.client.query_raw(statement, values).await?);
-    let mut journals = Journals {
+    let mut part = Part {
         lines: Vec::new(),
         cut_at: None,
     };
-    let (mut bytes, mut current) = (0_usize, None::<Uuid>);
+    let mut current = None::<Uuid>;
     while let Some(row) = rows.try_next().await? {
         let run: Uuid = row.get(0);
-        if current != Some(run) && bytes > bytes_max {
+        if current != Some(run) && bytes.leaves(run) {
             // What the server still sends is thrown away as it comes.
-            journals.cut_at = Some(run);
+            part.cut_at = Some(run);
             break;
         }
         current = Some(run);
-        bytes = bytes.saturating_add(row.get::<_, &str>(3).len());
-        journals.lines.push(row);
+        let (size, line) = line(&row);
+        bytes.add(size);
+        part.lines.push((run, line));
     }
-    Ok(journals)
+    Ok(part)
+}
+
+fn read_line(row: &Row) -> (usize, JournalRow) {
+    let line = journal::read_line(row);
+    (line.events.len(), line)
+}
+
+fn read_answer(row: &Row) -> (usize, WaitAnswer) {
+    let answer = waits::read_answer(row);
+    (answer.text().len(), answer)
+}
+
+fn read_late(row: &Row) -> (usize, StoredResponse) {
+    let late = late_responses::read_late(row);
+    (late.text().len(), late)
 }
 
 /// Puts runs back that were taken and not loaded; `charge` is what their take counted.

@@ -25,7 +25,7 @@ pub(crate) struct HeldPart {
 /// One permit, until it is dropped.
 pub(crate) struct QuotaPermit {
     _permit: Option<OwnedSemaphorePermit>,
-    _held: Option<HeldPart>,
+    held: Option<HeldPart>,
 }
 
 impl HeldByNamespace {
@@ -63,6 +63,12 @@ impl HeldByNamespace {
     }
 }
 
+impl HeldPart {
+    pub(super) fn amount(&self) -> usize {
+        self.amount
+    }
+}
+
 impl Drop for HeldPart {
     fn drop(&mut self) {
         let mut held = self.held.lock();
@@ -72,6 +78,21 @@ impl Drop for HeldPart {
                 held.remove(&self.namespace_id);
             }
         }
+    }
+}
+
+impl QuotaPermit {
+    /// Counts a permit that is nobody's for a namespace that has fewer than so many; false where it has as many.
+    pub(super) fn count_for(
+        &mut self,
+        held: &Arc<HeldByNamespace>,
+        namespace_id: i32,
+        most: usize,
+    ) -> bool {
+        if self.held.is_none() {
+            self.held = held.enter(namespace_id, 1, most);
+        }
+        self.held.is_some()
     }
 }
 
@@ -94,7 +115,7 @@ impl Quota {
         let held = self.held.enter(namespace_id, 1, most)?;
         Some(QuotaPermit {
             _permit: Some(permit),
-            _held: Some(held),
+            held: Some(held),
         })
     }
 
@@ -103,12 +124,12 @@ impl Quota {
         let permit = self.permits.clone().acquire_owned().await.ok()?;
         Some(QuotaPermit {
             _permit: Some(permit),
-            _held: None,
+            held: None,
         })
     }
 
     /// What each namespace holds.
-    pub(super) fn held(&self) -> &HeldByNamespace {
+    pub(super) fn held(&self) -> &Arc<HeldByNamespace> {
         &self.held
     }
 
@@ -118,7 +139,7 @@ impl Quota {
         let permit = self.permits.clone().try_acquire_owned().ok()?;
         Some(QuotaPermit {
             _permit: Some(permit),
-            _held: Some(held),
+            held: Some(held),
         })
     }
 
@@ -127,7 +148,7 @@ impl Quota {
         if let Some(first) = self.held.enter(namespace_id, 1, 1) {
             return Some(QuotaPermit {
                 _permit: None,
-                _held: Some(first),
+                held: Some(first),
             });
         }
         self.try_enter(namespace_id, most)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use semel_engine::{ArchiveError, ErasedFile, RunArchive};
+use semel_engine::{ArchiveError, ArchivedText, Budget, ErasedFile, RunArchive};
 use semel_model::{ClaimId, RunId};
 use semel_store::Cell;
 use semel_store::archives::{ArchiveFile, FileContent, SpareFile};
@@ -38,8 +38,9 @@ impl RunArchive for Refusing {
         &'a self,
         file: &'a ArchiveFile,
         run: RunId,
-    ) -> BoxFuture<'a, Result<Option<String>, ArchiveError>> {
-        self.inner.find(file, run)
+        memory: &'a Budget,
+    ) -> BoxFuture<'a, Result<Option<ArchivedText>, ArchiveError>> {
+        self.inner.find(file, run, memory)
     }
 
     fn write_erased<'a>(

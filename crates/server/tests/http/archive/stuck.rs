@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use semel_engine::{ArchiveError, Engine, ErasedFile, RunArchive, Timeliness};
+use semel_engine::{
+    ArchiveError, ArchivedText, Budget, Engine, ErasedFile, RunArchive, Timeliness,
+};
 use semel_model::{RunId, Span};
 use semel_store::archives::{ArchiveFile, FileContent, SpareFile};
 use semel_store::retention::GoingKey;
@@ -82,8 +84,9 @@ impl RunArchive for Stuck {
         &'a self,
         file: &'a ArchiveFile,
         run: RunId,
-    ) -> BoxFuture<'a, Result<Option<String>, ArchiveError>> {
-        self.inner.find(file, run)
+        memory: &'a Budget,
+    ) -> BoxFuture<'a, Result<Option<ArchivedText>, ArchiveError>> {
+        self.inner.find(file, run, memory)
     }
 
     fn write_erased<'a>(
