@@ -1,7 +1,8 @@
-//! A run that crashes every process that carries it: it is quarantined, and no other run with it.
+//! A run that crashes every process that carries it: it is quarantined, and no other run with it. Runs that were
+//! only near it continue together.
 
 use anyhow::{Result, ensure};
-use semel_testkit::{Cluster, Connection, Options, Peer, until};
+use semel_testkit::{Cluster, Connection, Options, Peer, patience, until};
 
 use crate::harness::Harness;
 use crate::servers::Home;
@@ -9,8 +10,13 @@ use crate::servers::Home;
 /// How many runs wait for a slow destination beside the one that crashes processes.
 const NEIGHBOURS: usize = 8;
 
-/// How often a process may crash before the run is found: twice among others, then alone.
-const KILLS_MAX: usize = 9;
+/// How often a process may crash before the run is found: when it accepts it, twice among all runs, in groups of
+/// nine, four and two, beside another one whose group is as small, and three times alone. Some more, because its
+/// neighbours leave the groups at their own time.
+const KILLS_MAX: usize = 14;
+
+/// How often the server is killed while runs read: the last time they are suspects.
+const KILLS: usize = 3;
 
 const LEASE: &str = "2s";
 
@@ -76,6 +82,47 @@ async fn a_run_that_ends_its_process_is_quarantined_alone() -> Result<()> {
     ensure!(succeeded.len() == NEIGHBOURS, "{succeeded:?}");
     let effects = peer.count("/slow/").await?.effects;
     ensure!(effects <= NEIGHBOURS as u64 + 1, "{effects} effects");
+    Ok(())
+}
+
+/// Reads write nothing while they wait. Those of a killed server are taken twice without progress as soon as it
+/// was killed twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_read_when_their_server_was_killed_continue_together() -> Result<()> {
+    let cluster = Cluster::start(Options::quick()).await?;
+    let home = Home::found(cluster.server()).await?;
+    let peer = Peer::start().await?;
+    let client = home.connect().await?;
+    let harness = Harness::start()?;
+    let mut server = harness.serve(&home, LEASE).await?;
+    let source = format!(
+        "flow: reads\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\nsteps:\n  - id: ask\n\
+         \x20   http: {{ get: '{}' }}\n",
+        peer.url("/hold/list/1")
+    );
+    home.publish(&server, "reads", &source).await?;
+    for number in 0..NEIGHBOURS {
+        let body = format!(r#"{{"id":"reader-{number}"}}"#);
+        let answer = server.client.post("/hooks/default/reads", body).await?;
+        ensure!(answer.status == 202, "{}", answer.text());
+    }
+
+    for _ in 0..KILLS {
+        peer.until_held(NEIGHBOURS, patience()).await?;
+        home.kill(&mut server, LEASE).await?;
+        peer.let_go().await?;
+        server = harness.serve(&home, LEASE).await?;
+    }
+    // A group that was killed is halved.
+    peer.until_held(NEIGHBOURS / 2, patience()).await?;
+    let look = async || {
+        peer.let_go().await?;
+        keys(&client, "active").await
+    };
+    until("all runs to end", look, |active| active.is_empty()).await?;
+
+    let succeeded = keys(&client, "succeeded").await?;
+    ensure!(succeeded.len() == NEIGHBOURS, "{succeeded:?}");
     Ok(())
 }
 

@@ -1,10 +1,12 @@
-//! Runs without progress: one that may crash the process is held alone, and each that cannot be
-//! read is logged once.
+//! Runs without progress: those that may crash the process are held in one group at a time, and each
+//! that cannot be read is logged once.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use semel_model::RunId;
+use semel_store::queue::SUSPECTS_MAX;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How many runs are remembered as logged.
@@ -12,24 +14,57 @@ const LOGGED_MAX: usize = 10_000;
 
 /// What a process knows of runs without progress.
 pub(crate) struct StalledRuns {
-    /// One run that was taken before without progress is held at a time.
-    alone: Arc<Semaphore>,
+    /// One group of runs that were taken before without progress is held at a time.
+    group: Arc<Semaphore>,
+    /// How many of them the next group may have at least: twice the last one, which crashed nothing.
+    carried: Arc<AtomicUsize>,
     logged: Mutex<HashSet<RunId>>,
 }
 
 impl Default for StalledRuns {
     fn default() -> Self {
         Self {
-            alone: Arc::new(Semaphore::new(1)),
+            group: Arc::new(Semaphore::new(1)),
+            carried: Arc::default(),
             logged: Mutex::default(),
         }
     }
 }
 
+/// A group of runs that were taken before without progress. Its last run that makes progress, or is given
+/// back, lets the next group be taken.
+pub(crate) struct SuspectGroup {
+    size: usize,
+    carried: Arc<AtomicUsize>,
+    _right: OwnedSemaphorePermit,
+}
+
+impl Drop for SuspectGroup {
+    fn drop(&mut self) {
+        let next = self.size.saturating_mul(2).min(SUSPECTS_MAX);
+        self.carried.store(next, Ordering::Relaxed);
+    }
+}
+
 impl StalledRuns {
-    /// The right to hold a run that was taken before without progress; nothing where one is held.
-    pub(crate) fn alone(&self) -> Option<OwnedSemaphorePermit> {
-        self.alone.clone().try_acquire_owned().ok()
+    /// The right to hold a group of runs that were taken before without progress; nothing where one is
+    /// held.
+    pub(crate) fn right(&self) -> Option<OwnedSemaphorePermit> {
+        self.group.clone().try_acquire_owned().ok()
+    }
+
+    /// How many such runs this process may carry together, by what it did so far.
+    pub(crate) fn carried(&self) -> usize {
+        self.carried.load(Ordering::Relaxed)
+    }
+
+    /// The group of so many runs that holds the right.
+    pub(crate) fn group_of(&self, size: usize, right: OwnedSemaphorePermit) -> Arc<SuspectGroup> {
+        Arc::new(SuspectGroup {
+            size,
+            carried: self.carried.clone(),
+            _right: right,
+        })
     }
 
     /// Whether this is the first log line about a run.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_store::queue::{Taken, TakenRuns, Taker};
+use semel_store::queue::{TAKE_BYTES_MAX, Taken, TakenRuns, Taker};
 use tokio::time::Instant;
 
 use super::service::{HeldBy, Pace, PassError, Service};
@@ -17,6 +17,9 @@ use crate::turn::take::{HEAD_START_SECS_MAX, RunToBegin, within_patience};
 
 /// The longest pause before a take that failed is repeated.
 const RETRY_MAX: Duration = Duration::from_millis(100);
+
+/// The least that a take may load, however little memory there is for runs.
+const TAKE_BYTES_MIN: usize = 1 << 20;
 
 /// How often a server looks. Jitter may shorten the pause between two looks by a fifth.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -43,7 +46,7 @@ pub(super) struct Poller {
 impl Poller {
     pub(super) fn new(runtime: Arc<Runtime>) -> Self {
         Self {
-            taker: Taker::new(&runtime.cell),
+            taker: Taker::new(&runtime.cell).with_bytes_max(take_bytes_max(&runtime)),
             pace: Pace {
                 backoff_max: RETRY_MAX,
                 ..Pace::from_start(POLL_EVERY)
@@ -109,10 +112,9 @@ impl Poller {
         room: usize,
     ) -> Result<(TakenRuns, Vec<Holding>), String> {
         let (runtime, taker) = (&self.runtime, &mut self.taker);
-        let counts = runtime.work.stalled.alone().is_some();
         let _no_comparison = runtime.work.holdings.taking().await;
         let limits = runtime.work.room.limits(&runtime.catalogue.namespaces());
-        let take = taker.take_fairly(session.id, room, counts, &limits);
+        let take = taker.take_fairly(session.id, room, true, &limits);
         let mut catch = within_patience(take).await?;
         if catch.taken.is_empty() && runtime.catalogue.has_flows_that_give_way() {
             // Runs that let others go first, now that there are none.
@@ -124,32 +126,36 @@ impl Poller {
         Ok((catch, holdings))
     }
 
-    /// Takes one run that was taken before without progress, unless this process holds one already.
-    async fn take_suspect(&mut self) -> bool {
+    /// Takes a group of runs that were taken before without progress, unless this process holds one already.
+    /// Says how many these are.
+    async fn take_suspects(&mut self, room: usize) -> usize {
         let (runtime, taker) = (&self.runtime, &mut self.taker);
-        let Some(alone) = runtime.work.stalled.alone() else {
-            return false;
+        let stalled = &runtime.work.stalled;
+        let Some(right) = stalled.right() else {
+            return 0;
         };
         let session = runtime.session();
         let no_comparison = runtime.work.holdings.taking().await;
-        match within_patience(taker.take_suspect(session.id)).await {
-            Ok(Some(taken)) => {
-                let holding = runtime.work.holdings.carry(session.id, taken.run);
-                drop(no_comparison);
-                let run = RunToBegin {
+        let take = taker.take_suspects(session.id, room, stalled.carried());
+        match within_patience(take).await {
+            Ok(taken) if taken.is_empty() => 0,
+            Ok(taken) => {
+                let enter = |taken: Taken| RunToBegin {
+                    holding: runtime.work.holdings.carry(session.id, taken.run),
+                    session: session.clone(),
                     taken,
-                    session,
-                    holding,
                 };
-                runtime.begin_suspect(run, alone);
-                true
+                let runs: Vec<RunToBegin> = taken.into_iter().map(enter).collect();
+                drop(no_comparison);
+                let count = runs.len();
+                runtime.begin_suspects(runs, right);
+                count
             }
-            Ok(None) => false,
             Err(error) => {
                 drop(no_comparison);
-                tracing::warn!(error, "failed to take a run without progress");
+                tracing::warn!(error, "failed to take runs without progress");
                 self.recover().await;
-                false
+                0
             }
         }
     }
@@ -159,6 +165,12 @@ impl Poller {
         self.taker.recover_link().await;
         self.runtime.work.holdings.ask_after_failure();
     }
+}
+
+/// A quarter of the memory for runs, as text: what becomes of it is counted before it is read.
+fn take_bytes_max(runtime: &Runtime) -> usize {
+    let quarter = runtime.options.memory.total() / 4;
+    quarter.clamp(TAKE_BYTES_MIN, TAKE_BYTES_MAX)
 }
 
 /// A rehearsal moves the clock, and looks as often as it pauses.
@@ -180,7 +192,7 @@ impl Service for Poller {
     }
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
-        let room = self.runtime.work.room.free();
+        let mut room = self.runtime.work.room.free();
         let session = self.runtime.session();
         if Instant::now() >= self.look_due {
             let looked = self.look().await;
@@ -195,8 +207,12 @@ impl Service for Poller {
         if !std::mem::take(&mut self.woken) && self.take_due > Instant::now() {
             return Ok(self.rest());
         }
-        if Instant::now() >= self.suspects_due && !self.take_suspect().await {
-            self.suspects_due = Instant::now() + self.suspects_interval;
+        if Instant::now() >= self.suspects_due {
+            let suspects = self.take_suspects(room).await;
+            if suspects == 0 {
+                self.suspects_due = Instant::now() + self.suspects_interval;
+            }
+            room = room.saturating_sub(suspects).max(1);
         }
         let taken = self.take_due(&session, room).await;
         if taken.is_err() {

@@ -9,9 +9,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::Turn;
+use super::account::CROWDED_REST;
 use super::command::CommandError;
 use super::load::weigh;
-use crate::runtime::{Holding, Place, RunMemory, Runtime, WorkerSession};
+use crate::runtime::{Holding, Place, RunMemory, Runtime, SuspectGroup, WorkerSession};
 
 /// How long a take and what is loaded with it may stay unanswered. PostgreSQL's own limit is
 /// shorter, so the connection is dead by then without an error.
@@ -58,9 +59,6 @@ const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
 /// How often it looks for memory. It does not queue: what is free meanwhile stays free for runs that need less.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long a run rests that found no memory, so that others of its namespace go first.
-const CROWDED_REST: Duration = Duration::from_secs(2);
-
 /// A run that takes less, or less than its even share, waits for no memory: beside a full budget all of them take
 /// about as much again, at most.
 const SMALL_BYTES: usize = 64 << 10;
@@ -77,6 +75,9 @@ pub(crate) struct RunToBegin {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lack {
     Place,
+    /// A place for a suspect. It rests: a take of suspects does not ask what their namespaces have, and would find the
+    /// same again at once.
+    Share,
     Memory,
     /// Nothing: the process stops.
     Stopping,
@@ -98,20 +99,39 @@ impl Runtime {
         self.put_back(left);
     }
 
-    /// Begins a run that was taken before without progress. Each process has one of them at the most, so that it
-    /// waits for nobody's share, and continues without memory if there is none in time.
-    pub(crate) fn begin_suspect(self: &Arc<Self>, run: RunToBegin, alone: OwnedSemaphorePermit) {
+    /// Begins a group of runs that were taken before without progress. Each process has one group at the most.
+    pub(crate) fn begin_suspects(
+        self: &Arc<Self>,
+        runs: Vec<RunToBegin>,
+        right: OwnedSemaphorePermit,
+    ) {
+        let alone = runs.len() == 1;
+        let group = self.work.stalled.group_of(runs.len(), right);
+        for run in runs {
+            self.begin_suspect(run, group.clone(), alone);
+        }
+    }
+
+    /// A run that is taken alone waits for nobody's share, and continues without memory if there is none in time.
+    fn begin_suspect(self: &Arc<Self>, run: RunToBegin, group: Arc<SuspectGroup>, alone: bool) {
         self.metrics.taken.add_one();
         let (namespace_id, weight) = (run.taken.namespace_id, weigh(&run.taken));
         let runtime = self.clone();
         let place = async move {
+            if !alone {
+                let place = runtime.await_place(namespace_id, weight).await;
+                return place.map_err(|lack| match lack {
+                    Lack::Place => Lack::Share,
+                    Lack::Share | Lack::Memory | Lack::Stopping => lack,
+                });
+            }
             let place = runtime.work.room.enter_uncounted();
             let place = tokio::time::timeout(BEGIN_PATIENCE, place).await;
             let place = place.ok().flatten().ok_or(Lack::Place)?;
             let memory = runtime.await_memory_or_none(namespace_id, weight);
             Ok(place.with(memory.await))
         };
-        self.begin_with(run, place, Some(alone));
+        self.begin_with(run, place, Some(group));
     }
 
     /// Begins a run later, if it may wait; gives it back if not.
@@ -136,7 +156,7 @@ impl Runtime {
         self: &Arc<Self>,
         run: RunToBegin,
         place: impl Future<Output = Result<Place, Lack>> + Send + 'static,
-        suspect: Option<OwnedSemaphorePermit>,
+        suspect: Option<Arc<SuspectGroup>>,
     ) {
         let runtime = self.clone();
         self.work.turns.spawn(Box::pin(async move {
@@ -155,7 +175,7 @@ impl Runtime {
         self: &Arc<Self>,
         run: RunToBegin,
         place: Place,
-        suspect: Option<OwnedSemaphorePermit>,
+        suspect: Option<Arc<SuspectGroup>>,
     ) {
         let RunToBegin {
             taken,
@@ -170,16 +190,19 @@ impl Runtime {
         }
     }
 
-    /// Puts the runs of a take back that do not begin, as if they had not been taken. Those without memory rest.
+    /// Puts the runs of a take back that do not begin, as if they had not been taken. Those without memory rest, and so
+    /// do suspects.
     fn put_back(self: &Arc<Self>, runs: Vec<(RunToBegin, Lack)>) {
         self.metrics.runs_put_back.add(runs.len() as u64);
-        let (crowded, others): (Vec<_>, Vec<_>) = runs
+        let (resting, others): (Vec<_>, Vec<_>) = runs
             .into_iter()
-            .partition(|(_, lack)| *lack == Lack::Memory);
-        for (run, _) in &crowded {
-            self.work.room.note_crowded(run.taken.namespace_id);
+            .partition(|(_, lack)| matches!(lack, Lack::Memory | Lack::Share));
+        for (run, lack) in &resting {
+            if *lack == Lack::Memory {
+                self.work.room.note_crowded(run.taken.namespace_id);
+            }
         }
-        self.return_unbegun(crowded, Some(CROWDED_REST));
+        self.return_unbegun(resting, Some(CROWDED_REST));
         self.return_unbegun(others, None);
     }
 
@@ -217,10 +240,16 @@ impl Runtime {
         Ok(place.with(memory.ok_or(Lack::Memory)?))
     }
 
+    /// How many bytes a run may take beside the memory for runs.
+    pub(super) fn small_bytes(&self) -> usize {
+        let share = self.options.memory.even_share(self.options.capacity);
+        share.max(SMALL_BYTES)
+    }
+
     /// Memory for a run, if there is some now. A small one needs none.
     fn find_memory(&self, namespace_id: i32, weight: usize) -> Option<RunMemory> {
         let budget = &self.options.memory;
-        let small = budget.even_share(self.options.capacity).max(SMALL_BYTES);
+        let small = self.small_bytes();
         let memory = self.work.room.try_memory(budget, namespace_id, weight);
         memory.or_else(|| (weight <= small).then_some(RunMemory::Uncounted))
     }

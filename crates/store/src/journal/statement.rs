@@ -61,6 +61,7 @@ macro_rules! fenced {
     fenced AS (
         UPDATE queue q
            SET seq = q.seq + 1, stalled_takes = CASE WHEN t.progress THEN 0 ELSE q.stalled_takes END,
+               suspects = CASE WHEN t.progress THEN 0 ELSE q.suspects END,
                stage = t.stage::queue_stage,
                holder = CASE WHEN t.hold THEN q.holder END,
                woken = q.woken AND t.hold,

@@ -39,8 +39,9 @@ macro_rules! first_runs {
 pub(super) use first_runs;
 
 /// By the place of the row, not by its identity: the index of a million sleeping runs is deep. What
-/// was taken twice without progress is left to `TAKE_SUSPECT`; `$3` is 0 while this process holds
-/// such a run, so that its neighbours are not charged for what it may do to the process.
+/// was taken twice without progress is left to `TAKE_SUSPECTS`; `$3` is what the take counts. It counts
+/// beside suspects too: a run that nobody suspects yet may be what ends the process, and one that is
+/// suspected by mistake is soon carried with others.
 pub(super) const TAKE: &str = concat!(
     "/* commits alone: take */",
     first_runs!(""),
@@ -124,7 +125,7 @@ pub(super) const TAKE_EARLY: &str = concat!(
 );
 
 /// Nothing if no run sleeps. `greatest` would make a zero of that, and the poller would spin. Nor does
-/// what is left to `TAKE_SUSPECT` count.
+/// what is left to `TAKE_SUSPECTS` count.
 pub(super) const NEXT_DUE: &str = concat!(
     first_runs!(" AND q.stalled_takes < 2"),
     "

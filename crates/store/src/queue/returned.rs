@@ -50,6 +50,7 @@ pub(super) const RETURN: &str = give_back!(
     "/* commits alone: return */",
     "stage = 'ready',
            stalled_takes = CASE WHEN $4::text = 'stopping' THEN greatest(q.stalled_takes - 1, 0) ELSE q.stalled_takes END,
+           suspects = CASE WHEN $4 = 'trouble' THEN -abs(q.suspects) ELSE q.suspects END,
            due_at = CASE WHEN $4 = 'trouble'
                          THEN moment() + make_interval(secs => 0.25 * 2 ^ least(q.stalled_takes, 8))
                          ELSE moment() END"

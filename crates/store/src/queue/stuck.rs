@@ -1,8 +1,17 @@
-//! Runs that make no progress: taken alone, put off, and quarantined without reading their journal.
+//! Runs that make no progress: taken in groups, put off, and quarantined without reading their journal.
 //!
 //! A run that was taken twice without progress is a suspect: it may be what ended its process. A
-//! process holds one suspect at a time. So whatever is counted against a run from its third take on
-//! is its own doing, or at least not another suspect's; only such a run is ever quarantined for it.
+//! process holds one group of suspects at a time:
+//!
+//! | the run before this take | the most that its group has |
+//! |---|---|
+//! | no suspect | the most that any group has |
+//! | in a group whose process ended | half of that group; or what this process has carried without an end, twice |
+//! | in a group, and came back without progress | half of that group |
+//! | alone | it is alone |
+//!
+//! Only a take alone counts, so that no run is quarantined for what another suspect does. The smallest
+//! group is taken first, and of equals the run that was taken most often.
 
 use semel_model::event::Event;
 use semel_model::run::StopReason;
@@ -11,7 +20,7 @@ use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 
 use super::fair::first_runs;
-use super::load::load;
+use super::load::{load, put_back as return_unloaded};
 use super::returned::give_back;
 use super::{Taken, Taker};
 use crate::alerts::raise;
@@ -22,38 +31,57 @@ use crate::journal::to_text;
 
 /// Only the oldest of each namespace that are due are searched: runs behind them move forward with time. The count
 /// has a limit, because a column has one.
-pub(super) const TAKE_SUSPECT: &str = concat!(
-    "/* commits alone: take suspect */",
+pub(super) const TAKE_SUSPECTS: &str = concat!(
+    "/* commits alone: take suspects */",
     first_runs!(""),
     ",
     oldest AS MATERIALIZED (
-        SELECT t.run_id, t.stalled_takes
+        SELECT t.run_id, t.epoch, t.stalled_takes,
+               CASE WHEN t.stalled_takes > 2 THEN 1
+                    WHEN t.suspects = 0 THEN $2::int4
+                    WHEN t.suspects < 0 THEN greatest(-t.suspects / 2, 1)
+                    ELSE greatest(t.suspects / 2, $3::int4, 1) END AS most
           FROM firsts f
-         CROSS JOIN LATERAL (SELECT q.run_id, q.stalled_takes
+         CROSS JOIN LATERAL (SELECT q.run_id, q.epoch, q.stalled_takes, q.suspects
                                FROM queue q
                               WHERE q.holder IS NULL AND q.namespace_id = f.namespace_id
                                 AND q.due_at <= (SELECT moment())
                               ORDER BY q.due_at
-                              LIMIT 200) t),
-    suspect AS (
+                              LIMIT 200) t
+         WHERE t.stalled_takes >= 2),
+    ranked AS MATERIALIZED (
+        SELECT run_id, most,
+               row_number() OVER (ORDER BY most, stalled_takes DESC, epoch DESC, run_id) AS place
+          FROM oldest),
+    chosen AS MATERIALIZED (
         SELECT q.run_id
           FROM queue q
-         WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM oldest WHERE stalled_takes >= 2 LIMIT 8))
+         WHERE q.run_id = ANY (ARRAY(SELECT r.run_id
+                                       FROM ranked r
+                                      WHERE r.place <= (SELECT least(f.most, $2)
+                                                          FROM ranked f
+                                                         WHERE f.place = 1)))
            AND q.holder IS NULL AND q.due_at <= (SELECT moment())
            AND EXISTS (SELECT 1 FROM sessions
                         WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
-         LIMIT 1
            FOR UPDATE OF q SKIP LOCKED)
     UPDATE queue q
-       SET holder = $1, epoch = q.epoch + 1, stalled_takes = least(q.stalled_takes + 1, 100)
-     WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM suspect))
+       SET holder = $1, epoch = q.epoch + 1, suspects = g.size,
+           stalled_takes = CASE WHEN g.size = 1 THEN least(q.stalled_takes + 1, 100)
+                                ELSE q.stalled_takes END
+      FROM (SELECT count(*)::int2 AS size FROM chosen) g
+     WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM chosen))
  RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date"
 );
+
+/// The most suspects of one group.
+pub const SUSPECTS_MAX: usize = 64;
 
 /// What another process may be able to read is not counted against the run.
 pub(super) const DEFER: &str = give_back!(
     "/* commits alone: defer */",
     "stalled_takes = CASE WHEN $5 THEN q.stalled_takes ELSE 0 END,
+           suspects = CASE WHEN $5 THEN -abs(q.suspects) ELSE 0 END,
            due_at = moment() + make_interval(secs => $4)"
 );
 
@@ -96,26 +124,38 @@ pub(super) const QUARANTINE: &str = concat!(
 );
 
 impl Taker {
-    /// Takes one run that is due and was taken before without progress, and loads it.
-    pub async fn take_suspect(&mut self, session: SessionId) -> Result<Option<Taken>, Error> {
+    /// Takes a group of runs that are due and were taken before without progress, at most `limit` of
+    /// them, and loads them. `carried` is how many together this process may carry, by what it did so far.
+    pub async fn take_suspects(
+        &mut self,
+        session: SessionId,
+        limit: usize,
+        carried: usize,
+    ) -> Result<Vec<Taken>, Error> {
+        let bytes_max = self.bytes_max;
         self.prepared().await?;
         let counts = semel_model::SeededBug::TakesNotCounted;
         let text = counts.in_text(
-            TAKE_SUSPECT,
+            TAKE_SUSPECTS,
             "least(q.stalled_takes + 1, 100)",
             "q.stalled_takes",
         );
         let ready = self.connection.prepare(&[text]).await?;
-        let statement = ready.statement(text);
-        let rows = ready.client.query(statement, &[session.as_uuid()]).await?;
+        let most = |count: usize| i32::try_from(count.min(SUSPECTS_MAX)).unwrap_or(1);
+        let (limit, carried) = (most(limit), most(carried));
+        let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &limit, &carried];
+        let rows = ready.client.query(ready.statement(text), &values).await?;
         if rows.is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        let taken = load(ready, &rows, usize::MAX).await?.0.pop();
-        Ok(taken.map(|taken| Taken {
-            charged: true,
-            ..taken
-        }))
+        let charged = rows.len() == 1;
+        let bytes_max = if charged { usize::MAX } else { bytes_max };
+        let (mut taken, _, put_back) = load(ready, &rows, bytes_max).await?;
+        taken.iter_mut().for_each(|taken| taken.charged = charged);
+        if !put_back.is_empty() {
+            return_unloaded(ready, session, &put_back, 0).await?;
+        }
+        Ok(taken)
     }
 }
 
