@@ -19,10 +19,12 @@ mod approval;
 mod earlier;
 mod effect;
 mod end;
+mod name_undo;
 mod named;
 mod preview;
 mod probe;
 mod render;
+mod renewed;
 mod settle_context;
 mod storable;
 mod task;
@@ -30,8 +32,9 @@ mod wait;
 
 pub(crate) use answer::external_id;
 pub use answer::{confirmed, found, read_result};
-pub(crate) use earlier::in_doubt_elsewhere;
+pub(crate) use earlier::{in_doubt_elsewhere, undo_in_doubt};
 use end::{by_a_person, cancelled, fail, finish, succeeded};
+pub use name_undo::{UndoRequest, UndoneHold};
 pub use named::NameRequest;
 pub use preview::{NameLookup, PreviewContext, ReplayForecast, preview};
 pub use probe::probe_of;
@@ -78,6 +81,9 @@ pub struct DecideContext<'a> {
     pub pauses: RunPauses<'a>,
 }
 
+/// How much the steps of one decision may give, about, before the turn counts it.
+const GIVEN_BYTES_MAX: usize = 64 << 10;
+
 /// What the turn does next.
 #[derive(Clone, Debug)]
 pub enum NextAction {
@@ -89,6 +95,8 @@ pub enum NextAction {
     Change(LocalChange),
     /// Begin the named effect of the run's current step, before an intent.
     BeginNamed(Box<NameRequest>),
+    /// Tell the name of an effect that the run's current step undoes it, before the intent of that.
+    BeginUndo(Box<UndoRequest>),
     /// Make a read; it may be made again.
     Read(ExternalRequest),
     /// Read a shared entry.
@@ -108,6 +116,8 @@ pub enum NextAction {
     Pause(i64),
     /// Start and await the child runs of the run's current step.
     Fan,
+    /// Count what the run takes by now: its last steps gave much.
+    CountMemory,
     /// Stop the run until an operator acts.
     StopRun(StopReason, Fault),
     /// End the run by this event, which is not applied yet.
@@ -134,6 +144,7 @@ pub struct Decision {
 pub fn decide(state: &mut FoldedRun, context: &DecideContext<'_>) -> Result<Decision, Misfit> {
     let mut events = Vec::new();
     let mut changes = RowChanges::default();
+    let mut given_bytes = 0;
     let act = loop {
         let event = match next(state, context) {
             Next::Event(end @ Event::Ended { .. }) => break NextAction::End(end),
@@ -141,7 +152,9 @@ pub fn decide(state: &mut FoldedRun, context: &DecideContext<'_>) -> Result<Deci
             Next::Act(act) => break act,
         };
         let before = Before::of(state, context.flow);
+        let given = state.gave.len();
         event::apply(state, &event, context.flow, context.now)?;
+        given_bytes += state.given_bytes(given);
         changes.add(event::project(&before, &event, state, context.flow));
         let intended = matches!(event, Event::Intended { .. });
         events.push(event);
@@ -152,6 +165,9 @@ pub fn decide(state: &mut FoldedRun, context: &DecideContext<'_>) -> Result<Deci
                 // An outside worker performs a task: the run sleeps until it answers.
                 StepRequest::Task(_) => {}
             }
+        }
+        if given_bytes > GIVEN_BYTES_MAX {
+            break NextAction::CountMemory;
         }
     };
     Ok(Decision {
@@ -228,6 +244,9 @@ fn begin(state: &FoldedRun, context: &DecideContext<'_>, step: &Step) -> Result<
     }
     if let Some(named) = &step.named {
         return named::begin(state, context, step, named, &scope);
+    }
+    if let Some(next) = name_undo::before_undo(state, context, step) {
+        return Ok(next);
     }
     let find = |name: &str| context.destinations.connection(name);
     let name = step.id.as_str();

@@ -23,7 +23,7 @@ pub use deferral::Deferral;
 pub use doubt_plan::DoubtPlan;
 pub use followed_run::FollowedRun;
 pub use gate_wait::GateWait;
-pub use named::{NameEvent, NameHolder};
+pub use named::{NameEvent, NameHolder, UndoneName};
 pub use operator_step::{OperatorStep, StepVerb};
 pub use seen::ProbeFinding;
 pub use wait_end::WaitEnd;

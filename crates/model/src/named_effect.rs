@@ -9,7 +9,11 @@
 //!         ──begin──▶ Pending   the run that holds it, or the next script, if both agreed to `retry`
 //! Failed  ──begin──▶ Pending   the same request: the same generation; another one: the next
 //!         ──▶ absent           it expires: one generation on
-//! Done    ──▶ absent           it expires, is undone, or an operator redoes it: one generation on
+//! Done    ──▶ absent           it expires, or an operator redoes it: one generation on
+//!         ──▶ Undoing          the run that performed it is about to undo it; whoever asks waits
+//! Undoing ──▶ absent           it is undone: one generation on
+//!         ──▶ Done             its run ended, and it is known that it was not undone
+//!         ──▶ InDoubt          its run ended, and nobody can tell whether it was undone
 //! ```
 //!
 //! A named effect is identified by namespace, scope and key, and belongs to no run. What performs it
@@ -267,7 +271,7 @@ macro_rules! words {
 
 words! {
     /// The state of a named effect. One that is absent has none.
-    NamedEffectState NamedEffectStateError 4 "expected pending, done, failed or in_doubt"
+    NamedEffectState NamedEffectStateError 5 "expected pending, done, failed, in_doubt or undoing"
     /// Its holder performs it.
     Pending "pending";
     /// It happened.
@@ -276,6 +280,8 @@ words! {
     Failed "failed";
     /// Whether it happened is unknown.
     InDoubt "in_doubt";
+    /// It happened, and the run that performed it is undoing it.
+    Undoing "undoing";
 }
 
 words! {

@@ -13,8 +13,8 @@
 //! Rows are locked one at a time, each before its waiters. A run that finds the effect held or in
 //! doubt becomes a waiter in the same commit, under the lock that every settlement takes.
 //!
-//! Commit points: the `COMMIT` of [`begin`], [`done`], [`fail`], [`doubt`], [`free`], [`settle`] and
-//! [`redo`]; [`heartbeat`], [`lapse`] and [`expire`] are one statement each. All may be repeated after
+//! Commit points: the `COMMIT` of [`begin`], [`done`], [`fail`], [`doubt`], [`free`], [`settle`],
+//! [`begin_undo`], [`free_held`] and [`redo`]; [`heartbeat`], [`lapse`] and [`expire`] are one statement each. All may be repeated after
 //! a lost answer.
 
 use std::time::Duration;
@@ -28,6 +28,7 @@ use semel_model::{
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use crate::attention;
 use crate::cell::{ReadError, SlotCell};
 
 mod begin_columns;
@@ -37,6 +38,8 @@ mod notices;
 mod operator;
 mod report;
 mod reports;
+mod reuses;
+mod undo;
 mod upkeep;
 mod views;
 mod waiters;
@@ -45,17 +48,20 @@ use begin_columns::BeginColumns;
 pub(crate) use holds::STATEMENTS as HOLDS;
 pub use holds::{HOLDS_MAX, OldHold, free_old_hold, list_old_holds};
 pub(crate) use list::STATEMENTS as LISTS;
-pub use list::{NamedEffectFilter, list, list_of_key};
+pub use list::{NamedEffectFilter, list, list_doubts, list_of_key};
 pub use notices::{
     DueNotice, NameNotice, NameOutcome, deliver, list_notices, remove_notice, take_overdue_notices,
 };
 pub(crate) use notices::{NOTE, NoticeOrigin, Rows as NoticeRows, STATEMENTS as NOTICES};
 pub(crate) use operator::STATEMENTS as OPERATOR;
-pub use operator::{NamedSettlement, redo, settle};
+pub use operator::{FREED, NamedSettlement, free_held, redo, settle};
 pub(crate) use report::STATEMENTS as NOTES;
 pub use report::{NamedReport, NamedResult, ReportedHold, Reporter};
 pub(crate) use reports::STATEMENTS as REPORTS;
 pub use reports::{done, done_with, doubt, fail, free, heartbeat};
+pub(crate) use reuses::STATEMENTS as REUSES;
+pub(crate) use undo::STATEMENTS as UNDO;
+pub use undo::{UndoBegin, UndoBegun, begin_undo};
 pub(crate) use upkeep::STATEMENTS as UPKEEP;
 pub use upkeep::{LapsedEffect, expire, lapse};
 pub(crate) use views::STATEMENTS as VIEWS;
@@ -74,12 +80,12 @@ const BEGIN: &str = "
     INSERT INTO named_effects AS n (
            id, namespace_id, scope, key, kind, destination, method, fingerprint, token, holder,
            holder_name, holder_run, holder_step, holder_item, holder_generation, on_doubt,
-           lease_ms, lease_until, heartbeat_at, begun_at, keep_ms, holder_token)
+           lease_ms, lease_until, heartbeat_at, begun_at, keep_ms, holder_token, endless, holder_seq)
     SELECT $1::uuid, $2::int4, $3::text, $4::bytea, $5::text, $6::text, $7::text, $8::uuid,
            (extract(epoch FROM p.now) * 1e6)::int8, $9::uuid,
            $10::text, $11::uuid, $12::text, $13::text, $14::int4, $15::text,
            $16::int8, p.now + make_interval(secs => $16::int8 / 1e3), p.now, p.now, $17::int8,
-           $18::uuid
+           $18::uuid, $5::text NOT IN ('http', 'notify', 'llm'), $19::int4
       FROM (SELECT moment() AS now) p
         ON CONFLICT (id) DO UPDATE
        SET state = 'pending',
@@ -87,7 +93,7 @@ const BEGIN: &str = "
                WHEN n.state IN ('pending', 'in_doubt') THEN n.generation
                WHEN n.state = 'absent' AND n.fingerprint IS NULL THEN n.generation
                WHEN n.state IN ('absent', 'failed') AND n.expires_at > EXCLUDED.begun_at
-                    AND n.fingerprint = EXCLUDED.fingerprint THEN n.generation
+                    AND n.fingerprint = EXCLUDED.fingerprint AND NOT $20::bool THEN n.generation
                ELSE n.generation + 1 END,
            token = CASE WHEN n.holder = EXCLUDED.holder AND n.state IN ('pending', 'in_doubt')
                         THEN n.token ELSE greatest(n.token + 1, EXCLUDED.token) END,
@@ -106,11 +112,14 @@ const BEGIN: &str = "
                     || jsonb_build_array(jsonb_build_array(n.token, n.holder_token)) END,
            kind = EXCLUDED.kind, destination = EXCLUDED.destination, method = EXCLUDED.method,
            holder = EXCLUDED.holder, holder_name = EXCLUDED.holder_name,
-           holder_token = EXCLUDED.holder_token,
+           holder_token = EXCLUDED.holder_token, endless = n.endless OR EXCLUDED.endless,
+           holder_seq = CASE WHEN n.holder = EXCLUDED.holder
+                             THEN greatest(n.holder_seq, EXCLUDED.holder_seq) ELSE EXCLUDED.holder_seq END,
            holder_run = EXCLUDED.holder_run, holder_step = EXCLUDED.holder_step,
            holder_item = EXCLUDED.holder_item, holder_generation = EXCLUDED.holder_generation,
            on_doubt = EXCLUDED.on_doubt, lease_ms = EXCLUDED.lease_ms,
            lease_until = EXCLUDED.lease_until, heartbeat_at = EXCLUDED.heartbeat_at,
+           reuse_count = 0, reused_by = '{}', undo_seq = NULL,
            keep_ms = EXCLUDED.keep_ms, settled_at = NULL, settled_by = NULL, expires_at = NULL,
            result = NULL, external_id = NULL, status = NULL, note = NULL
      WHERE n.state IN ('absent', 'failed')
@@ -125,7 +134,7 @@ const BEGIN: &str = "
             AND n.fingerprint = EXCLUDED.fingerprint AND n.kind = EXCLUDED.kind
             AND n.heartbeat_at + make_interval(secs => n.lease_ms / 1e3 + 60)
                 <= EXCLUDED.begun_at)
- RETURNING n.token, n.generation, n.lease_until";
+ RETURNING n.token, n.generation, n.lease_until, n.doubted";
 
 pub(crate) const STATEMENTS: &[&str] = &[BEGIN];
 
@@ -177,6 +186,14 @@ pub enum NamedHolder {
 }
 
 impl NamedHolder {
+    /// Whether it may follow a process that was lost, whose doubt ends with that.
+    const fn may_follow(&self) -> bool {
+        match self {
+            Self::Script { on_doubt, .. } => matches!(on_doubt, OnDoubt::Retry),
+            Self::Run { .. } => false,
+        }
+    }
+
     /// What tells this holder from others.
     fn identity(&self) -> Uuid {
         match self {
@@ -219,6 +236,13 @@ pub struct NamedBegin {
     pub holder: NamedHolder,
     /// How long it is remembered once it is done or failed.
     pub keep: Span,
+    /// Whether one that is done with another request is taken for this one.
+    pub accepts_other: bool,
+    /// The length of the journal of the run that asks. A process has none.
+    pub seq: Option<i32>,
+    /// Whether its destination keeps a refusal under the latest key: then the next intent has another one, also for the same
+    /// request.
+    pub renews: bool,
 }
 
 /// A hold on a named effect.
@@ -243,7 +267,7 @@ pub enum NamedBegun {
     Done(Box<NamedEffectView>),
     /// It happened, and is an effect of another kind, destination or method.
     Other(Box<NamedEffectView>),
-    /// Another holder performs it. A run is a waiter now.
+    /// Another holder performs it, or undoes it. A run is a waiter now.
     Held(Box<NamedEffectView>),
     /// Whether it happened is unknown. A run is a waiter now.
     InDoubt(Box<NamedEffectView>),
@@ -276,6 +300,9 @@ async fn try_begin(
     let statement = tx.prepare_cached(text).await?;
     let columns = BeginColumns::of(asked);
     if let Some(row) = tx.query_opt(&statement, &columns.values(asked)).await? {
+        if row.get::<_, bool>(3) || asked.holder.may_follow() {
+            attention::named::compare(&tx, asked.id).await?;
+        }
         tx.commit().await?;
         return Ok(Some(NamedBegun::First(read_hold(asked.id, &row))));
     }
@@ -284,11 +311,12 @@ async fn try_begin(
     };
     let open = matches!(
         view.state,
-        NamedEffectState::Pending | NamedEffectState::InDoubt
+        NamedEffectState::Pending | NamedEffectState::InDoubt | NamedEffectState::Undoing
     );
     if let (true, NamedHolder::Run { run, step, .. }) = (open, &asked.holder) {
         waiters::wait(&tx, asked.id, *run, step).await?;
     }
+    reuses::count(&tx, asked, &view).await?;
     tx.commit().await?;
     Ok(judge(asked, view))
 }
@@ -299,7 +327,7 @@ fn judge(asked: &NamedBegin, view: NamedEffectView) -> Option<NamedBegun> {
     match view.state {
         NamedEffectState::Done if other => Some(NamedBegun::Other(view)),
         NamedEffectState::Done => Some(NamedBegun::Done(view)),
-        NamedEffectState::Pending => Some(NamedBegun::Held(view)),
+        NamedEffectState::Pending | NamedEffectState::Undoing => Some(NamedBegun::Held(view)),
         NamedEffectState::InDoubt => Some(NamedBegun::InDoubt(view)),
         NamedEffectState::Failed if is_own(asked, &view) => Some(NamedBegun::Over(view)),
         NamedEffectState::Failed => None,

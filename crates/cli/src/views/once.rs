@@ -12,7 +12,7 @@ const fn tone(state: NamedEffectState) -> Tone {
         NamedEffectState::Done => Tone::Good,
         NamedEffectState::Failed => Tone::Bad,
         NamedEffectState::InDoubt => Tone::Odd,
-        NamedEffectState::Pending => Tone::Plain,
+        NamedEffectState::Pending | NamedEffectState::Undoing => Tone::Plain,
     }
 }
 

@@ -145,7 +145,10 @@ fn name_notice(step: &str, events: &[Event], corrected: NamedResult) -> Option<N
             NameEvent::Asked { .. }
             | NameEvent::Held { .. }
             | NameEvent::Waiting { .. }
-            | NameEvent::Reused { .. } => {}
+            | NameEvent::Reused { .. }
+            | NameEvent::Undoing { .. }
+            | NameEvent::Shared { .. }
+            | NameEvent::Left => {}
         }
     }
     let ((name, generation), token) = (asked?, hold?);

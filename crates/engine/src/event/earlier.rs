@@ -10,7 +10,7 @@ use semel_store::journal::EffectChange;
 use serde_json::Value;
 
 use super::changes::{EffectSnapshot, RowChanges};
-use crate::state::{Current, EarlierRuns, FoldedRun, PendingEffect, Unfit, fits};
+use crate::state::{Current, EarlierRuns, FOUND, FoldedRun, NAMED, PendingEffect, Unfit, fits};
 
 pub(super) fn apply_follows(state: &mut FoldedRun, followed: &FollowedRun) -> Result<(), Unfit> {
     state.must_be_live()?;
@@ -55,8 +55,11 @@ pub(super) fn apply_reused(
     (result, external_id, status): (&Value, Option<&str>, Option<u16>),
 ) -> Result<(), Unfit> {
     state.must_be_new_at(flow, step)?;
-    fits(state.past(step).is_some_and(PastEffect::is_done))?;
-    if state.undoing.is_none() {
+    let past = state.past(step).filter(|past| past.is_done());
+    let kind = past.ok_or(Unfit)?.kind.as_str();
+    // Not among what this run undoes: no run of its key performed it.
+    let is_met = kind == NAMED || kind == FOUND;
+    if state.undoing.is_none() && !is_met {
         state.done.extend(state.cursor);
     }
     state.finish_step(flow, step, result.clone(), external_id, status);

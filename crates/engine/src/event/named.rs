@@ -3,14 +3,15 @@
 use jiff::Timestamp;
 use semel_flow::Flow;
 use semel_model::effect::LedgerEntry;
-use semel_model::event::{Event, NameEvent};
+use semel_model::event::{Event, NameEvent, UndoneName};
 use semel_model::run::StopReason;
 use semel_model::{Fault, SeededBug};
 use semel_store::named_effects::{NameNotice, NameOutcome, NamedResult};
 use serde_json::Value;
 
 use crate::state::{
-    Current, FoldedRun, NameHold, NameStanding, PendingEffect, StepName, UNDO, Unfit,
+    Current, FoldedRun, NameHold, NameStanding, NameUndo, PendingEffect, StepName, UNDO,
+    UndoStanding, Unfit, fits,
 };
 
 pub(super) fn apply_named(
@@ -67,8 +68,29 @@ pub(super) fn apply_named(
             // Not among what this run undoes: the holder that performed it may have succeeded.
             state.finish_step(flow, step, result.clone(), external_id.as_deref(), *status);
         }
+        NameEvent::Undoing { held } => begin_undo(state, step, *held, UndoStanding::Begun)?,
+        NameEvent::Shared { .. } => begin_undo(state, step, None, UndoStanding::Shared)?,
+        NameEvent::Left => {
+            let undone = step.strip_suffix(UNDO).ok_or(Unfit)?;
+            let undo = state.undos.get_mut(undone).ok_or(Unfit)?;
+            fits(undo.standing == UndoStanding::Left)?;
+            undo.standing = UndoStanding::Over;
+            state.next_step(flow);
+        }
     }
     state.stopped = false;
+    Ok(())
+}
+
+fn begin_undo(
+    state: &mut FoldedRun,
+    step: &str,
+    held: Option<UndoneName>,
+    standing: UndoStanding,
+) -> Result<(), Unfit> {
+    let undone = step.strip_suffix(UNDO).ok_or(Unfit)?;
+    let undo = NameUndo { held, standing };
+    state.undos.insert(undone.to_owned(), undo);
     Ok(())
 }
 
@@ -95,14 +117,19 @@ pub(super) fn leave(state: &mut FoldedRun, step: &str, standing: NameStanding) {
 /// The effect is done; what undoes another one makes that count as not done.
 pub(super) fn apply_done(state: &mut FoldedRun, step: &str) {
     match step.strip_suffix(UNDO) {
-        Some(undone) => leave(state, undone, NameStanding::Over),
+        Some(undone) => {
+            if let Some(undo) = state.undos.get_mut(undone) {
+                undo.standing = UndoStanding::Over;
+            }
+            leave(state, undone, NameStanding::Over);
+        }
         None => leave(state, step, NameStanding::Done),
     }
 }
 
 /// What named effects are told with an event.
 pub(super) fn notices(event: &Event, after: &FoldedRun, flow: &Flow) -> Vec<NameNotice> {
-    if after.names.is_empty() {
+    if after.names.is_empty() && after.undos.is_empty() {
         return Vec::new();
     }
     notice_of(event, after, flow).into_iter().collect()
@@ -118,7 +145,10 @@ fn notice_of(event: &Event, after: &FoldedRun, flow: &Flow) -> Option<NameNotice
     } = event
     {
         match step.strip_suffix(UNDO) {
-            Some(undone) => notice(after, undone, NameOutcome::Undone),
+            Some(undone) => match after.undos.get(undone) {
+                Some(undo) => undo_notice(undo, undone, NameOutcome::Undone),
+                None => notice(after, undone, NameOutcome::Undone),
+            },
             None => {
                 let done = done(result, external_id.as_deref(), *status);
                 notice(after, step, done)
@@ -178,6 +208,9 @@ fn failed(pending: &PendingEffect, fault: &Fault) -> Option<NameOutcome> {
 
 /// What the end of a run means for the name of the step that it stands at.
 fn ended(after: &FoldedRun, flow: &Flow) -> Option<NameNotice> {
+    if let Some(told) = ended_undo(after, flow) {
+        return Some(told);
+    }
     let (step, named) = here(after, flow)?;
     let outcome = match (&named.standing, &after.current) {
         (NameStanding::Done | NameStanding::Over, _) => return None,
@@ -203,6 +236,49 @@ fn ended(after: &FoldedRun, flow: &Flow) -> Option<NameNotice> {
         ) => NameOutcome::Freed,
     };
     notice(after, step, outcome)
+}
+
+/// What the end of a run means for the name of an effect that it was about to undo.
+fn ended_undo(after: &FoldedRun, flow: &Flow) -> Option<NameNotice> {
+    let undone = after.step(flow)?.id.as_str().strip_suffix(UNDO)?;
+    let undo = after.undos.get(undone)?;
+    match undo.standing {
+        UndoStanding::Begun | UndoStanding::Again => {}
+        UndoStanding::Shared | UndoStanding::Left | UndoStanding::Over => return None,
+    }
+    let outcome = match &after.current {
+        Current::Effect(pending) => match (&pending.entry, pending.given_up) {
+            (LedgerEntry::Retrying(effect), _) if effect.doubted() => {
+                NameOutcome::UndoInDoubt(text(&effect.state().fault))
+            }
+            (LedgerEntry::Failed(effect), Some(_)) => {
+                NameOutcome::UndoInDoubt(text(&effect.state().fault))
+            }
+            (LedgerEntry::Retrying(_) | LedgerEntry::Failed(_), _) => NameOutcome::Kept,
+            (LedgerEntry::Pending(_) | LedgerEntry::InDoubt(_) | LedgerEntry::Done(_), _) => {
+                return None;
+            }
+        },
+        Current::Fresh
+        | Current::Reading(_)
+        | Current::Waiting { .. }
+        | Current::Fan(_)
+        | Current::Approving(_)
+        | Current::Broken(_) => NameOutcome::Kept,
+    };
+    undo_notice(undo, undone, outcome)
+}
+
+/// Nothing where no name is left that could be told.
+fn undo_notice(undo: &NameUndo, undone: &str, outcome: NameOutcome) -> Option<NameNotice> {
+    let UndoneName { name, token } = undo.held?;
+    Some(NameNotice {
+        name,
+        step: undone.to_owned(),
+        generation: 0,
+        token: Some(token),
+        outcome,
+    })
 }
 
 /// The step that a run stands at, and the name of its effect.
@@ -246,5 +322,16 @@ pub(super) fn describe_named(step: &str, named: &NameEvent) -> String {
         NameEvent::Reused { effect, by, .. } => {
             format!("{step}: already done by {by} ({effect}); nothing was sent")
         }
+        NameEvent::Undoing { .. } => {
+            format!("{step}: whoever asks for the business key waits for this undo")
+        }
+        NameEvent::Shared { count, by } => {
+            let by: Vec<String> = by.iter().map(ToString::to_string).collect();
+            format!(
+                "{step}: reused {count} times by other runs: {}",
+                by.join(", ")
+            )
+        }
+        NameEvent::Left => format!("{step}: left as it is, because other runs reused it"),
     }
 }

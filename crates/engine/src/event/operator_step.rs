@@ -21,6 +21,9 @@ pub(super) fn apply(state: &mut FoldedRun, flow: &Flow, asked: &OperatorStep) ->
             place
         }
     };
+    for undo in state.undos.values_mut() {
+        undo.resumed(true);
+    }
     state.ended = false;
     state.stopped = false;
     state.undoing = None;

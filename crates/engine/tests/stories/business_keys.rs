@@ -13,7 +13,9 @@ use semel_testkit::{patience, until, until_some};
 
 use crate::world::World;
 
+mod freeing;
 mod settling;
+mod undoing;
 mod waiting;
 
 const CHARGE: &str = "\x20 - id: charge\n    key: '\"charge:\" + input.order'\n    \

@@ -12,7 +12,9 @@ use serde_json::json;
 
 use crate::world::World;
 
+mod resumed;
 mod reuse;
+mod undone;
 
 pub(crate) fn post(step: &str, body: &str) -> String {
     format!(

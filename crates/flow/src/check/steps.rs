@@ -11,10 +11,18 @@ use crate::steps::{self, ActionKind, BodyCheck, StepKind};
 use crate::tree::Record;
 
 /// Fields of a step that only an effect has.
-const OF_EFFECTS: [&str; 6] = ["key", "scope", "keep", "mismatch", "does", "undo"];
+const OF_EFFECTS: [&str; 7] = [
+    "key",
+    "scope",
+    "keep",
+    "mismatch",
+    "undo_shared",
+    "does",
+    "undo",
+];
 
 /// Fields of a step that only a business key has.
-const OF_KEYS: [&str; 3] = ["scope", "keep", "mismatch"];
+const OF_KEYS: [&str; 4] = ["scope", "keep", "mismatch", "undo_shared"];
 
 impl<'t> Check<'_, 't, '_> {
     pub(super) fn steps(&mut self) {

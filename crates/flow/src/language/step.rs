@@ -172,6 +172,12 @@ const TAIL: &[Field] = &[
         "Compensates the effect, with `on_failure: undo` or when an operator asks for it.",
     ),
     field(
+        "undo_shared",
+        FieldType::Word(&["review", "always"]),
+        "With `key` and `undo`: what happens if other runs reused the effect that is to be undone.",
+    )
+    .default("review"),
+    field(
         "retry",
         FieldType::Map(&RETRY),
         "How often Semel retries a failed attempt.",

@@ -57,6 +57,7 @@ fn named(record: &Record) -> Option<Option<BusinessKey>> {
         scope: BusinessScope::of(record.word("scope")?)?,
         keep: record.span_of("keep")?,
         accepts_other: record.word("mismatch") == Some("accept"),
+        undoes_shared: record.word("undo_shared") == Some("always"),
     }))
 }
 

@@ -17,6 +17,9 @@ pub struct BusinessKey {
     pub keep: Span,
     /// Whether an effect that is done with another request is taken for this one.
     pub accepts_other: bool,
+    /// Whether the effect is undone although other runs reused it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub undoes_shared: bool,
 }
 
 /// Where a business key counts, in an author's words.

@@ -54,6 +54,31 @@ pub enum NameEvent {
         /// The step's result.
         result: Value,
     },
+    /// The run is about to undo the effect: whoever asks for the name waits. `step` is the one that
+    /// undoes it.
+    Undoing {
+        /// The name that knows of it; absent where no name is left that could be asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held: Option<UndoneName>,
+    },
+    /// Other runs reused the effect: an operator decides whether it is undone.
+    Shared {
+        /// How many times it was reused.
+        count: u32,
+        /// The first of the runs that reused it.
+        by: Vec<RunId>,
+    },
+    /// An operator resumed the run: the effect that others reused stays as it is.
+    Left,
+}
+
+/// The name of an effect that is being undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoneName {
+    /// The named effect.
+    pub name: NamedEffectId,
+    /// The token of the hold under which it was performed.
+    pub token: i64,
 }
 
 /// What performs or performed a named effect.

@@ -3,7 +3,8 @@
 //! A worker that is paused before it begins a named effect may do so after another worker has ended
 //! the run. No notice will come for such a hold, and nothing was sent under it: its intent would
 //! have been refused, and an intent that is written commits its notice with what it came to. Where the
-//! effect was in doubt before, it is in doubt again.
+//! effect was in doubt before, it is in doubt again. The same worker may begin to undo an effect: then
+//! the effect stands.
 
 use jiff::Timestamp;
 use semel_model::{NamedEffectId, RunId};
@@ -13,14 +14,14 @@ use uuid::Uuid;
 
 use super::report::NamedReport;
 use super::reports::freed;
-use super::upkeep::ABSENT_SECS;
+use super::upkeep::{ABSENT_SECS, remembered};
 use super::waiters::{self, Waking};
 use crate::cell::{EveryCell, ReadError, SlotCell};
 
 const LIST: &str = "
-    SELECT id, token, holder_run, heartbeat_at
+    SELECT id, token, CASE WHEN state = 'undoing' THEN undo_run ELSE holder_run END, heartbeat_at
       FROM named_effects
-     WHERE state = 'pending' AND holder_run IS NOT NULL
+     WHERE state IN ('pending', 'undoing') AND holder_run IS NOT NULL
        AND heartbeat_at < (SELECT moment()) - interval '1 minute' AND (heartbeat_at, id) > ($1, $2)
      ORDER BY heartbeat_at, id
      LIMIT $3";
@@ -28,7 +29,15 @@ const LIST: &str = "
 /// A run that was resumed has begun again since.
 const FREE: &str = freed!("$4", "n.id = $1 AND n.token = $2 AND n.heartbeat_at = $3");
 
-pub(crate) const STATEMENTS: &[&str] = &[LIST, FREE];
+/// An undo that a late worker began for a run which had ended: nothing was sent, and the effect stands.
+const KEEP: &str = "
+    UPDATE named_effects n
+       SET state = 'done', undo_seq = NULL, settled_at = p.now,
+           expires_at = p.now + make_interval(secs => n.keep_ms / 1e3)
+      FROM (SELECT moment() AS now) p
+     WHERE n.id = $1 AND n.token = $2 AND n.heartbeat_at = $3 AND n.state = 'undoing'";
+
+pub(crate) const STATEMENTS: &[&str] = &[LIST, FREE, KEEP];
 
 /// The most holds of one page.
 pub const HOLDS_MAX: usize = 256;
@@ -38,7 +47,7 @@ pub const HOLDS_MAX: usize = 256;
 pub struct OldHold {
     /// The named effect.
     pub name: NamedEffectId,
-    /// The run that holds it.
+    /// The run that holds it, or undoes it.
     pub run: RunId,
     /// When it last began it.
     pub since: Timestamp,
@@ -73,9 +82,12 @@ pub async fn free_old_hold(cell: SlotCell<'_>, hold: &OldHold) -> Result<NamedRe
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
     let freed = tx.execute(FREE, &values).await? > 0;
-    let report = match freed {
-        true => NamedReport::Recorded(waiters::of_effect(&tx, hold.name, Waking::Few).await?),
-        false => NamedReport::Unknown,
+    let report = if freed {
+        NamedReport::Recorded(waiters::of_effect(&tx, hold.name, Waking::Few).await?)
+    } else if tx.execute(KEEP, &values[..3]).await? > 0 {
+        NamedReport::Recorded(waiters::of_effect(&tx, hold.name, Waking::All).await?)
+    } else {
+        NamedReport::Unknown
     };
     tx.commit().await?;
     Ok(report)

@@ -12,7 +12,7 @@ use tokio_postgres::types::{Json, ToSql};
 use uuid::Uuid;
 
 use super::report::{NamedReport, NamedResult, ReportedHold, Reporter};
-use super::{NamedHolder, reports};
+use super::{NamedHolder, reports, undo};
 use crate::cell::{Cell, ReadError, SlotCell};
 use crate::column_text::ColumnText;
 
@@ -32,7 +32,7 @@ pub(crate) const NOTE: &str = "
 
 const LIST: &str = "
     SELECT run_id, effect_id, seq, namespace_id, step, generation, token, outcome, result,
-           external_id, status, fault, at
+           external_id, status, fault
       FROM named_effect_notices
      WHERE run_id = $1 AND effect_id = $2
      ORDER BY seq";
@@ -94,6 +94,10 @@ pub enum NameOutcome {
     Freed,
     /// It happened and was undone: it counts as not done.
     Undone,
+    /// The run ended while it was undoing it, and it stands.
+    Kept,
+    /// The run ended while it was undoing it, and nobody can tell whether it stands.
+    UndoInDoubt(Value),
     /// It happened, and an operator corrected what the run has to show for it.
     Amended(NamedResult),
 }
@@ -106,6 +110,8 @@ impl NameOutcome {
             Self::InDoubt(_) => "in_doubt",
             Self::Freed => "freed",
             Self::Undone => "undone",
+            Self::Kept => "kept",
+            Self::UndoInDoubt(_) => "undo_in_doubt",
             Self::Amended(_) => "amended",
         }
     }
@@ -120,7 +126,6 @@ pub struct DueNotice {
     pub notice: NameNotice,
     seq: i32,
     namespace_id: i32,
-    at: jiff::Timestamp,
 }
 
 /// The row of a run's journal that a notice is committed with.
@@ -157,14 +162,16 @@ impl<'a> Rows<'a> {
                 external_id = happened.stored_external_id();
                 of_status = status.and_then(|status| i16::try_from(status).ok());
             }
-            NameOutcome::Failed(fault) | NameOutcome::InDoubt(fault) => {
+            NameOutcome::Failed(fault)
+            | NameOutcome::InDoubt(fault)
+            | NameOutcome::UndoInDoubt(fault) => {
                 of_fault = Some(fault.to_string());
             }
             NameOutcome::Amended(corrected) => {
                 result = corrected.result.as_ref().map(Value::to_string);
                 external_id = corrected.stored_external_id();
             }
-            NameOutcome::Freed | NameOutcome::Undone => {}
+            NameOutcome::Freed | NameOutcome::Undone | NameOutcome::Kept => {}
         }
         self.runs.push(*origin.run.as_uuid());
         self.names.push(*notice.name.as_uuid());
@@ -251,7 +258,7 @@ pub async fn deliver(cell: SlotCell<'_>, due: &DueNotice) -> Result<NamedReport,
             item: String::new(),
             generation: *generation,
         };
-        return reports::release(cell, (namespace_id, name), &holder, due.at).await;
+        return reports::release(cell, (namespace_id, name), &holder, due.seq).await;
     };
     let hold = ReportedHold {
         namespace_id,
@@ -267,6 +274,10 @@ pub async fn deliver(cell: SlotCell<'_>, due: &DueNotice) -> Result<NamedReport,
         NameOutcome::InDoubt(fault) => reports::doubt(cell, hold, fault).await,
         NameOutcome::Freed => reports::free(cell, hold).await,
         NameOutcome::Undone => reports::undone(cell, hold).await,
+        NameOutcome::Kept => undo::kept(cell, hold, (due.run, due.seq)).await,
+        NameOutcome::UndoInDoubt(fault) => {
+            undo::undo_in_doubt(cell, hold, (due.run, due.seq), fault).await
+        }
         NameOutcome::Amended(corrected) => reports::amend(cell, hold, corrected).await,
     }
 }
@@ -288,6 +299,8 @@ fn read_notice(row: &Row) -> Result<DueNotice, ReadError> {
         "failed" => NameOutcome::Failed(fault()),
         "in_doubt" => NameOutcome::InDoubt(fault()),
         "undone" => NameOutcome::Undone,
+        "kept" => NameOutcome::Kept,
+        "undo_in_doubt" => NameOutcome::UndoInDoubt(fault()),
         "freed" => NameOutcome::Freed,
         "amended" => NameOutcome::Amended(happened()),
         word => return Err(ReadError::Unreadable(format!("a notice says {word}"))),
@@ -303,6 +316,5 @@ fn read_notice(row: &Row) -> Result<DueNotice, ReadError> {
         },
         seq: row.get(2),
         namespace_id: row.get(3),
-        at: row.get(12),
     })
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio_postgres::types::{Json, ToSql};
 
 use super::report::{NamedReport, NamedResult, Report, ReportedHold, Reporter, of_anybody};
-use super::upkeep::ABSENT_SECS;
+use super::upkeep::{ABSENT_SECS, remembered};
 use super::waiters::Waking;
 use super::{NamedEffectView, NamedHolder};
 use crate::cell::{ReadError, SlotCell};
@@ -27,6 +27,7 @@ const HEARTBEAT: &str = "/* commits alone: named effect heartbeat */
        AND n.holder_token IS NOT DISTINCT FROM $4 AND n.lease_until > p.now
  RETURNING n.lease_until";
 
+/// What an operator settled as undone has no fingerprint: that it had been done before is no news.
 const DONE: &str = "
     UPDATE named_effects n
        SET state = 'done', result = $5, external_id = $6, status = $7, fault = NULL,
@@ -35,8 +36,10 @@ const DONE: &str = "
            expires_at = p.now + make_interval(secs => n.keep_ms / 1e3)
       FROM (SELECT moment() AS now) p
      WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.holder_token IS NOT DISTINCT FROM $4
+       AND n.undo_seq IS NULL
        AND (n.state IN ('pending', 'in_doubt')
-            OR (n.state = 'failed' AND n.settled_by IS NOT NULL AND n.expires_at > p.now))";
+            OR (n.state = 'failed' AND n.settled_by IS NOT NULL AND n.fingerprint IS NOT NULL
+                AND n.expires_at > p.now))";
 
 /// A doubt about a run is the run's to settle; of a script that was lost it is not.
 const FAIL: &str = "
@@ -46,7 +49,7 @@ const FAIL: &str = "
       FROM (SELECT moment() AS now) p
      WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.holder_token IS NOT DISTINCT FROM $4
        AND ((n.state = 'pending' AND (n.lease_until IS NULL OR n.lease_until > p.now))
-            OR (n.state = 'in_doubt' AND n.holder_run IS NOT NULL))";
+            OR (n.state = 'in_doubt' AND n.holder_run IS NOT NULL AND n.undo_seq IS NULL))";
 
 const DOUBT: &str = "
     UPDATE named_effects n
@@ -64,7 +67,9 @@ macro_rules! freed {
        SET state = CASE WHEN n.doubted THEN 'in_doubt'::named_effect_state ELSE 'absent' END,
            lease_until = NULL,
            expires_at = CASE WHEN n.doubted THEN NULL
-                             WHEN n.generation > 0 THEN 'infinity'
+                             WHEN n.generation > 0 THEN ",
+            remembered!(),
+            "
                              ELSE p.now + make_interval(secs => ",
             $secs,
             ") END
@@ -83,21 +88,25 @@ const FREE: &str = freed!(
        AND (n.lease_until IS NULL OR n.lease_until > p.now)"
 );
 
-/// The same, for a run that may hold the name and does not know its token. A hold that began after
-/// the run said so is one of its later life.
+/// The same, for a run that may hold the name and does not know its token. A hold that it began with a
+/// journal at least as long is one of its later life: the clock may have gone back since.
 const RELEASE: &str = freed!(
     "$5",
-    "n.id = $1 AND n.namespace_id = $2 AND n.holder = $3 AND n.heartbeat_at <= $4"
+    "n.id = $1 AND n.namespace_id = $2 AND n.holder = $3 AND n.holder_seq < $4"
 );
 
 /// It was done, and counts as not done: the next intent has another key.
-const UNDONE: &str = "
+const UNDONE: &str = concat!(
+    "
     UPDATE named_effects n
        SET state = 'absent', generation = n.generation + 1, fingerprint = NULL, settled_at = NULL,
            settled_by = NULL, result = NULL, external_id = NULL, status = NULL, fault = NULL,
-           note = NULL, expires_at = 'infinity'
+           note = NULL, undo_seq = NULL, expires_at = ",
+    remembered!(),
+    "
      WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.holder_token IS NOT DISTINCT FROM $4
-       AND n.state = 'done'";
+       AND (n.state IN ('done', 'undoing') OR (n.state = 'in_doubt' AND n.undo_seq IS NOT NULL))"
+);
 
 /// An operator corrected what the run has to show for it.
 const AMEND: &str = "
@@ -196,16 +205,16 @@ pub async fn free(cell: SlotCell<'_>, hold: ReportedHold) -> Result<NamedReport,
     report.write(cell, FREE, &[&ABSENT_SECS]).await
 }
 
-/// Ends a hold whose token its run does not know: it began at `at` at the latest.
+/// Ends a hold whose token its run does not know: it began before this row of the run's journal.
 pub(super) async fn release(
     cell: SlotCell<'_>,
     (namespace_id, id): (i32, NamedEffectId),
     holder: &NamedHolder,
-    at: Timestamp,
+    seq: i32,
 ) -> Result<NamedReport, ReadError> {
     let holder = holder.identity();
     let values: [&(dyn ToSql + Sync); 5] =
-        [id.as_uuid(), &namespace_id, &holder, &at, &ABSENT_SECS];
+        [id.as_uuid(), &namespace_id, &holder, &seq, &ABSENT_SECS];
     let report = Report {
         hold: ReportedHold {
             namespace_id,

@@ -16,17 +16,19 @@ use super::upkeep::LEASE_LOST;
 use super::{EffectAction, RETRY_AFTER_LEASE};
 use crate::cell::{ReadError, SlotCell};
 
-/// What is expired is absent, and a lost lease is a doubt, also before the service has seen it.
+/// What is expired is absent, and a lost lease is a doubt, also before the service has seen it. While an
+/// effect is undone, who does that is its holder: a later run of the key may.
 const READ: &str = "
     SELECT n.id, n.scope, n.key, n.generation,
            CASE WHEN n.expires_at <= moment() THEN 'absent'
                 WHEN n.lease_until <= moment() THEN 'in_doubt'
                 ELSE n.state::text END,
            n.kind, n.destination, n.method, n.fingerprint, n.token,
-           n.holder_name, n.holder_run, n.holder_step, n.holder_item, n.holder_generation,
+           n.holder_name, CASE WHEN n.state = 'undoing' THEN n.undo_run ELSE n.holder_run END, n.holder_step, n.holder_item, n.holder_generation,
            n.on_doubt, n.lease_ms, n.lease_until, n.heartbeat_at, n.begun_at,
            n.settled_at, n.settled_by, n.expires_at, n.result, n.external_id, n.fault, n.note,
-           n.keep_ms, n.status, n.holder, n.holder_token
+           n.keep_ms, n.status, n.holder, n.holder_token,
+           CASE WHEN n.undo_seq IS NOT NULL THEN n.undo_run END
       FROM named_effects n
      WHERE n.id BETWEEN $1 AND $2 AND n.namespace_id = $3
      ORDER BY n.id
@@ -106,6 +108,8 @@ pub struct NamedEffectView {
     pub keep: Span,
     /// The HTTP status of the response to a step, where there was one.
     pub status: Option<u16>,
+    /// The run that undoes it, or that left it in doubt whether it did.
+    pub undo: Option<RunId>,
 }
 
 impl NamedEffectView {
@@ -198,6 +202,7 @@ pub(super) fn read_view(row: &Row) -> Option<NamedEffectView> {
         note: row.get(26),
         keep: Span::from_millis(row.get::<_, i64>(27).unsigned_abs()),
         status: row.get::<_, Option<i16>>(28).map(i16::unsigned_abs),
+        undo: row.get::<_, Option<Uuid>>(31).map(RunId::from_uuid),
     })
 }
 

@@ -116,13 +116,18 @@ async fn obtain(client: &Client, begin: &BeginOnce, wait: Duration) -> Result<Ke
         let over = Instant::now() + pause > deadline;
         match effect.state {
             NamedEffectState::Done => return Ok(Key::Done(Box::new(effect))),
-            NamedEffectState::Pending | NamedEffectState::Failed if over => {
+            NamedEffectState::Pending | NamedEffectState::Failed | NamedEffectState::Undoing
+                if over =>
+            {
                 return Err(held(&effect));
             }
             NamedEffectState::InDoubt if over || !follows(begin, &effect) => {
                 return Err(in_doubt(begin, &effect));
             }
-            NamedEffectState::Pending | NamedEffectState::InDoubt | NamedEffectState::Failed => {}
+            NamedEffectState::Pending
+            | NamedEffectState::InDoubt
+            | NamedEffectState::Failed
+            | NamedEffectState::Undoing => {}
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LOOK.1);
@@ -186,7 +191,7 @@ fn in_doubt(begin: &BeginOnce, effect: &OnceEffect) -> Problem {
     let hint = match (effect.retry_at, follows(begin, effect)) {
         (Some(at), true) => format!("the command may run again at {at}; wait longer with --wait"),
         (_, _) => format!(
-            "check the destination for {}; then type: {} --happened (or --did-not-happen) --reason …",
+            "check the destination for {}; then type: {}",
             effect.effect_key,
             stored::settle_line(effect)
         ),

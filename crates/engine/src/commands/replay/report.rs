@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::NOT_REPLAYABLE;
 use super::last_run::{LastRun, effects};
 use crate::catalogue::Release;
-use crate::decide::ReplayForecast;
+use crate::decide::{ReplayForecast, undo_in_doubt};
 use crate::state::{APPROVAL, UNDO, WAIT};
 
 /// The preview, with its digest.
@@ -38,7 +38,7 @@ pub(super) fn seal(last: &LastRun, release: &Release, forecast: ReplayForecast) 
         digest: String::new(),
     };
     preview.notes = notes(last, release, &preview);
-    preview.obstacles = obstacles(&preview);
+    preview.obstacles = obstacles(last, &preview);
     preview.sealed()
 }
 
@@ -75,12 +75,23 @@ fn notes(last: &LastRun, release: &Release, preview: &ReplayPreview) -> Vec<Stri
     notes
 }
 
+/// Why a done step may be undone; nothing where no undo of it is in doubt.
+fn may_be_undone(last: &LastRun, step: &str) -> Option<String> {
+    let past = effects(&last.ledger).find(|past| past.step == step)?;
+    let mut all = effects(&last.ledger);
+    let undo = all.find(|undo| undo.step.strip_suffix(UNDO) == Some(step))?;
+    undo_in_doubt(past, undo, last.view.id).map(|fault| fault.message)
+}
+
 /// What keeps the replay from being carried out as it is.
-fn obstacles(preview: &ReplayPreview) -> Vec<ReplayObstacle> {
+fn obstacles(last: &LastRun, preview: &ReplayPreview) -> Vec<ReplayObstacle> {
     let run = preview.run;
     let found = preview.steps.iter().filter_map(|it| {
         let step = &it.step;
         let (code, message) = match &it.forecast {
+            Forecast::Changed {
+                accepted: false, ..
+            } if let Some(message) = may_be_undone(last, step) => (NOT_REPLAYABLE, message),
             Forecast::Changed {
                 accepted: false, ..
             } => (

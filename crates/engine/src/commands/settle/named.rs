@@ -14,12 +14,13 @@ use semel_store::effects::{self, EffectView};
 use semel_store::named_effects::{
     self, HolderView, NamedEffectView, NamedReport, NamedResult, NamedSettlement,
 };
-use semel_store::runs;
+use semel_store::runs::{self, RunView};
 
 use super::{SettleError, Settlement};
 use crate::commands::connection::Actor;
 use crate::commands::once::check_result;
 use crate::runtime::Runtime;
+use crate::state::UNDO;
 use crate::turn::{notice, sent};
 
 /// What can be done about the doubt of a run.
@@ -78,9 +79,7 @@ impl Runtime {
         let Some(found) = runs::find(cell, namespace_id, run).await? else {
             return Ok(RunDoubt::Over(None));
         };
-        let date = found.partition_date;
-        let all = effects::list_of_run(self.cell.of(run), namespace_id, date, run).await?;
-        let own = all.into_iter().rfind(|effect| effect.step == step);
+        let own = self.find_effect(&found, namespace_id, step).await?;
         Ok(match (found.state, own) {
             (RunState::Active, _) => RunDoubt::Busy,
             (RunState::InDoubt, Some(own)) if own.state == EffectState::InDoubt => {
@@ -109,8 +108,14 @@ impl Runtime {
     ) -> Result<(), SettleError> {
         let act = settlement.act(by, view.key())?;
         let named = read(view, settlement)?;
-        if named == NamedSettlement::DidNotHappen {
-            self.may_deny(by.namespace_id, view, own).await?;
+        match (&named, view.undo) {
+            (NamedSettlement::DidNotHappen, _) => {
+                self.may_deny(by.namespace_id, view, own).await?;
+            }
+            (NamedSettlement::Happened(_), Some(run)) => {
+                self.may_deny_undo(by.namespace_id, view, run).await?;
+            }
+            (NamedSettlement::Happened(_), None) => {}
         }
         let (cell, id) = (self.cell.of(view.id), view.id);
         let report =
@@ -140,9 +145,52 @@ impl Runtime {
         if let Some(retry_in) = self.may_still_run(view) {
             return Err(SettleError::TooSoon { retry_in });
         }
-        let Some(own) = own else {
+        match own {
+            Some(own) => self.must_have_landed(namespace_id, own).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it may be said now that the effect stands: its undo, which is in doubt, did not happen then.
+    async fn may_deny_undo(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        view: &NamedEffectView,
+        run: RunId,
+    ) -> Result<(), SettleError> {
+        let HolderView::Run { step, .. } = &view.holder else {
             return Ok(());
         };
+        let undo = format!("{step}{UNDO}");
+        let found = runs::find(self.cell.of(run), namespace_id, run).await?;
+        let undo = match found {
+            Some(found) => self.find_effect(&found, namespace_id, &undo).await?,
+            None => None,
+        };
+        match undo {
+            Some(undo) => self.must_have_landed(namespace_id, &undo).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The latest effect of a run at a step.
+    async fn find_effect(
+        self: &Arc<Self>,
+        run: &RunView,
+        namespace_id: i32,
+        step: &str,
+    ) -> Result<Option<EffectView>, SettleError> {
+        let (cell, date) = (self.cell.of(run.id), run.partition_date);
+        let all = effects::list_of_run(cell, namespace_id, date, run.id).await?;
+        Ok(all.into_iter().rfind(|effect| effect.step == step))
+    }
+
+    /// Refuses to deny an effect whose last attempt could still arrive.
+    async fn must_have_landed(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        own: &EffectView,
+    ) -> Result<(), SettleError> {
         let landing = self.landing();
         let request = sent::request_of(self, namespace_id, own.run, &own.step).await?;
         let over = match request {
@@ -153,8 +201,9 @@ impl Runtime {
                 let claimed_by = own.settled_at.unwrap_or(own.intended_at);
                 landing.after(&request, connection, (own.intended_at, claimed_by))
             }
+            // Erased with its run, which waits until it has landed, or gone with its run's history.
             None => {
-                let span = landing.lease.to_duration() + landing.acts_within.to_duration();
+                let span = landing.until_sent().to_duration() + landing.acts_within.to_duration();
                 own.intended_at.checked_add(span).unwrap_or(Timestamp::MAX)
             }
         };
@@ -195,7 +244,8 @@ fn read(view: &NamedEffectView, settlement: &Settlement) -> Result<NamedSettleme
 
 const fn state_of(state: NamedEffectState) -> EffectState {
     match state {
-        NamedEffectState::Pending => EffectState::Pending,
+        // Its run undoes it: nobody else says what became of it.
+        NamedEffectState::Pending | NamedEffectState::Undoing => EffectState::Pending,
         NamedEffectState::Done => EffectState::Done,
         NamedEffectState::Failed => EffectState::Failed,
         NamedEffectState::InDoubt => EffectState::InDoubt,

@@ -32,13 +32,15 @@ impl Walk<'_> {
         };
         match view.state {
             NamedEffectState::Done => self.meet_done(step, &asked, view),
-            NamedEffectState::Pending => self.begin(step, Forecast::Waits),
+            NamedEffectState::Pending | NamedEffectState::Undoing => {
+                self.begin(step, Forecast::Waits)
+            }
             NamedEffectState::InDoubt => {
                 let effect = view.key();
                 self.begin(step, Forecast::InDoubt { effect })
             }
             NamedEffectState::Failed => {
-                let other = view.fingerprint != Some(asked.fingerprint);
+                let other = asked.renews || view.fingerprint != Some(asked.fingerprint);
                 let generation = view.generation + u32::from(other);
                 self.perform(step, &asked, EffectId::named(view.id, generation))
             }

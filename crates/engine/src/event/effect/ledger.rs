@@ -10,6 +10,7 @@ use semel_store::journal::EffectChange;
 use semel_store::tasks::TaskChange;
 
 use crate::event::changes::{Before, EffectSnapshot, RowChanges};
+use crate::event::kept;
 use crate::state::FoldedRun;
 
 pub(in crate::event) fn project_intended(
@@ -35,6 +36,15 @@ pub(in crate::event) fn project_intended(
             follows,
             ..row(before, now, flow, step)
         }];
+    }
+    // Another effect takes its place, under another key.
+    if let Some(known) = before.effect.filter(|known| known.effect != *effect) {
+        let failed = known.with(EffectState::Failed);
+        let note = "refused, and the destination keeps that under its key".to_owned();
+        changes.effects.push(EffectChange {
+            note: Some(note),
+            ..row(before, failed, flow, step)
+        });
     }
     if is_task(flow, step) {
         changes.tasks = vec![match request.as_deref() {
@@ -100,9 +110,19 @@ pub(in crate::event) fn project_named(
         NameEvent::Reused { external_id, .. } => {
             project_done(before, flow, step, external_id.clone())
         }
-        NameEvent::Asked { .. } | NameEvent::Held { .. } | NameEvent::Waiting { .. } => {
-            RowChanges::default()
-        }
+        NameEvent::Asked { .. }
+        | NameEvent::Held { .. }
+        | NameEvent::Waiting { .. }
+        | NameEvent::Undoing { .. }
+        | NameEvent::Shared { .. } => RowChanges::default(),
+        NameEvent::Left => match before.effect {
+            Some(known) => {
+                let left = known.with(EffectState::Failed);
+                let note = "left as it is, because other runs reused it";
+                noted(before, left, flow, step, note)
+            }
+            None => RowChanges::default(),
+        },
     }
 }
 
@@ -174,7 +194,10 @@ pub(in crate::event) fn project_probed(
 /// What the ledger says where the write itself will make the event that settles the effect: the
 /// store corrects the row where it made another event.
 pub(crate) fn expect_done(state: &FoldedRun, flow: &Flow, step: &str) -> RowChanges {
-    project_done(&Before::of(state, flow), flow, step, None)
+    RowChanges {
+        kept: kept::done(state, flow, step),
+        ..project_done(&Before::of(state, flow), flow, step, None)
+    }
 }
 
 fn noted(before: &Before, now: EffectSnapshot, flow: &Flow, step: &str, note: &str) -> RowChanges {

@@ -5,7 +5,7 @@ use semel_model::event::{NameEvent, NameHolder};
 use semel_model::{EffectId, Fingerprint, PastEffect, PastOutcome};
 use serde_json::Value;
 
-use super::{FOUND, NAMED, PastLedger};
+use super::{FOUND, NAMED, PastLedger, UNDO};
 
 /// A business key that a step asked for.
 #[derive(Debug)]
@@ -36,7 +36,10 @@ impl PastLedger {
                     asked.sent_as = Some(effect);
                 }
             }
-            NameEvent::Waiting { .. } => {}
+            NameEvent::Waiting { .. }
+            | NameEvent::Undoing { .. }
+            | NameEvent::Shared { .. }
+            | NameEvent::Left => {}
             NameEvent::Reused { .. } => self.met(step, named),
         }
     }
@@ -104,6 +107,11 @@ impl PastLedger {
             },
             step: step.clone(),
         };
+        if let Some(undone) = step.strip_suffix(UNDO)
+            && let Some(of) = self.effects.get_mut(undone)
+        {
+            of.outcome = PastOutcome::Undone;
+        }
         self.effects.insert(step, past);
     }
 }

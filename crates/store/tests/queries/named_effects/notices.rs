@@ -3,15 +3,15 @@
 use anyhow::Result;
 use semel_model::{NamedEffectState, RunId};
 use semel_store::ReadError;
-use semel_store::named_effects::{self, NamedBegun, NamedReport, Reporter};
+use semel_store::named_effects::{self, NamedBegin, NamedBegun, NamedReport, Reporter};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::{Name, done, run};
+use super::{Name, asking, done, run};
 use crate::world::World;
 
 /// Writes a notice of a run as its transition would.
-async fn note(
+pub(super) async fn note(
     name: &Name<'_>,
     number: u128,
     seq: i32,
@@ -39,7 +39,7 @@ async fn note(
 }
 
 /// Delivers everything that a run has to say, and says how many of it was recorded.
-async fn deliver(name: &Name<'_>, number: u128) -> Result<usize> {
+pub(super) async fn deliver(name: &Name<'_>, number: u128) -> Result<usize> {
     let (cell, run) = (&name.world.cell, RunId::from_uuid(Uuid::from_u128(number)));
     let mut recorded = 0;
     for due in named_effects::list_notices(cell.of(run), run, name.id).await? {
@@ -101,7 +101,9 @@ async fn a_hold_whose_token_its_run_does_not_know_is_freed_unless_it_is_newer() 
     let world = World::start().await?;
     let name = Name::new(&world, "charge:o-1")?;
     name.first(run(1), "a").await?;
-    name.pass(1).await?;
+    // The clock went back.
+    let ahead = "UPDATE named_effects SET heartbeat_at = moment() + interval '1 hour'";
+    world.connect().await?.execute(ahead, &[]).await?;
     note(&name, 1, 3, None, "freed").await?;
     let again = {
         let run = RunId::from_uuid(Uuid::from_u128(1));
@@ -110,9 +112,15 @@ async fn a_hold_whose_token_its_run_does_not_know_is_freed_unless_it_is_newer() 
 
     assert_eq!(deliver(&name, 1).await?, 1);
     assert_eq!(name.state().await?, None);
-    name.pass(1).await?;
-    // The run was resumed, and a server that was paused says the old again.
-    name.first(run(1), "a").await?;
+    // The run was resumed, the clock went back, and a server that was paused says the old again.
+    let resumed = NamedBegin {
+        seq: Some(4),
+        ..asking("charge:o-1", run(1), "a")?
+    };
+    let begun = named_effects::begin(name.cell(), &resumed).await?;
+    assert!(matches!(begun, NamedBegun::First(_)), "{begun:?}");
+    let back = "UPDATE named_effects SET heartbeat_at = moment() - interval '1 hour'";
+    world.connect().await?.execute(back, &[]).await?;
     let report = named_effects::deliver(name.cell(), &again[0]).await?;
 
     assert!(matches!(report, NamedReport::Late(_)), "{report:?}");

@@ -29,6 +29,7 @@ impl Simulation<'_> {
             NextAction::Perform(_) => self.perform(),
             NextAction::Change(change) => self.change(&change),
             NextAction::BeginNamed(asked) => return self.begin_named(*asked),
+            NextAction::BeginUndo(_) => return self.begin_undo(),
             NextAction::Read(_) => self.read(),
             NextAction::ReadEntry(_) => self.compute(),
             NextAction::Probe(_) => self.probe(),
@@ -36,6 +37,7 @@ impl Simulation<'_> {
             NextAction::Sleep { until, .. } => return self.wake(until),
             NextAction::Pause(_) => unreachable!("nothing is paused"),
             NextAction::Fan => self.fan(),
+            NextAction::CountMemory => {}
             NextAction::StopRun(reason, fault) => return self.park(reason, fault),
             NextAction::End(end) => return self.end(end),
         }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use semel_model::event::{Event, NameEvent, NameHolder};
-use semel_model::{EffectId, NamedEffectId, RunId};
+use semel_model::event::{Event, NameEvent, NameHolder, UndoneName};
+use semel_model::run::StopReason;
+use semel_model::{EffectId, Fault, NamedEffectId, RunId};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -54,6 +55,23 @@ impl Simulation<'_> {
             ),
             _ => self.name_event(&step, NameEvent::Held { token: 1, effect }),
         }
+        true
+    }
+
+    /// The name lets the run undo the effect, or others reused it.
+    pub(super) fn begin_undo(&mut self) -> bool {
+        let step = self.step();
+        if self.choose(3) == 1 {
+            let (count, by) = (1, Vec::new());
+            self.name_event(&step, NameEvent::Shared { count, by });
+            let fault = Fault::permanent("key-reused", "others reused it");
+            return self.park(StopReason::NeedsReview, fault);
+        }
+        let held = UndoneName {
+            name: NamedEffectId::from_uuid(Uuid::from_u128(7)),
+            token: 1,
+        };
+        self.name_event(&step, NameEvent::Undoing { held: Some(held) });
         true
     }
 
