@@ -155,6 +155,7 @@ const DECISIONS: &[&str] = &[
     "semel flow pause",
     "semel flow resume",
     "semel key drop",
+    "semel once free",
     "semel once redo",
     "semel once settle",
     "semel replay apply",
@@ -227,6 +228,11 @@ impl Problem {
     /// The message, for a place that shows it among others.
     pub(crate) fn message(&self) -> &str {
         self.0.fault.as_ref().map_or("", |fault| &fault.message)
+    }
+
+    /// The advice, for such a place.
+    pub(crate) fn advice(&self) -> Option<&str> {
+        self.0.fault.as_ref()?.hint.as_deref()
     }
 }
 

@@ -7,12 +7,13 @@ use axum::extract::State;
 use jiff::Timestamp;
 use semel_api::Code;
 use semel_api::types::{
-    BeginOnce, BegunOnce, FailOnce, FinishOnce, GetOnce, HeartbeatOnce, OnceEffect, OnceFilter,
-    OnceHold, Page, RedoOnce, RenewedOnce, ReportedOnce, SettleOnce,
+    BeginOnce, BegunOnce, FailOnce, FinishOnce, FreeOnce, GetOnce, HeartbeatOnce, OnceEffect,
+    OnceFilter, OnceHold, Page, RedoOnce, RenewedOnce, ReportedOnce, SettleOnce,
 };
 use semel_engine::{OnceBegin, OnceBegun, OnceError, OnceFailure, OnceSubject, SeenIntent};
 use semel_model::named_effect::OnDoubt;
 use semel_model::{EffectId, EffectName, EffectScope, Fingerprint, Label, NamedEffectState, Span};
+use semel_store::audit::origin::ActOrigin;
 use semel_store::named_effects::{
     self, HolderView, NamedEffectFilter, NamedEffectView, NamedResult, NamedSettlement,
     RETRY_AFTER_LEASE,
@@ -135,7 +136,12 @@ pub(crate) async fn list(
     };
     let after = cursor::read(asked.cursor.as_deref())?;
     let (every, namespace_id) = (app.cell().every(), caller.namespace_id);
-    let found = named_effects::list(every, namespace_id, &filter, after, limit).await?;
+    let found = match asked.doubts {
+        Some(true) => named_effects::list_doubts(every, namespace_id, after, limit).await?,
+        Some(false) | None => {
+            named_effects::list(every, namespace_id, &filter, after, limit).await?
+        }
+    };
     let shown = found.items.iter().map(view);
     answer::ok(&Page {
         items: shown.map(|it| payloads::of_once(&caller, it)).collect(),
@@ -175,11 +181,25 @@ pub(crate) async fn redo(State(app): State<App>, caller: Caller, payload: Payloa
     reported(redone.await?)
 }
 
+/// `POST /v1/once/free`.
+pub(crate) async fn free(State(app): State<App>, caller: Caller, payload: Payload) -> Answered {
+    let (asked, _) = payload.read::<FreeOnce>()?;
+    let (engine, asking) = (app.engine.clone(), caller.clone());
+    let freed = apart(async move {
+        let (actor, key) = (asking.actor(), asked.effect_key);
+        let freed = engine.free_once(asking.acting(&actor), key, &asked.reason);
+        let repeated = freed.await?;
+        tracing::info!(effect.key = %key, actor, "key taken from a quarantined run");
+        Ok(repeated)
+    });
+    reported(freed.await?)
+}
+
 /// The work is a task of its own: a process that hangs up does not stop it half way.
 async fn apart<T: Send + 'static>(
     work: impl Future<Output = Result<T, OnceError>> + Send + 'static,
 ) -> Result<T, ApiError> {
-    match tokio::spawn(work).await {
+    match tokio::spawn(ActOrigin::carry(work)).await {
         Ok(done) => Ok(done?),
         Err(_) => Err(ApiError::internal("a report of a script panicked")),
     }

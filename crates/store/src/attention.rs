@@ -1,7 +1,8 @@
 //! The `attention` table: what waits for a person, or may come to.
 //!
-//! There is one row for each effect in doubt, and one for each run that needs review or is
-//! quarantined. The commit that makes it so writes the row, and the commit that ends it removes the
+//! There is one row for each effect in doubt, one for each run that needs review or is
+//! quarantined, and one for each name of effects that is in doubt: its holder was a process, or a run that
+//! may have ended since. The commit that makes it so writes the row, and the commit that ends it removes the
 //! row; a run that gets into no trouble writes nothing here. Lists and counts of what is in trouble
 //! read this table: an index on the states themselves would change with every effect and every run.
 //!
@@ -9,6 +10,7 @@
 //! changed sides, and the statements below compare those with the ledger and the record.
 
 mod attended;
+pub(crate) mod named;
 
 pub use attended::{AttendedDoubt, DoubtRemark, list_attended, remark};
 
@@ -98,14 +100,24 @@ pub(crate) use freed;
 
 /// Up to a limit: this is asked for every few seconds.
 const COUNT_DOUBTS: &str = "
-    SELECT count(*) FROM (SELECT 1 FROM attention WHERE kind = 'doubt' LIMIT $1) AS doubts";
+    SELECT count(*) FROM (
+        SELECT 1 FROM attention WHERE kind = 'doubt'
+         UNION ALL
+        SELECT 1
+          FROM attention a
+         CROSS JOIN LATERAL (SELECT holder_run FROM named_effects WHERE id = a.subject_id OFFSET 0) n
+         WHERE a.kind = 'named_effect'
+           AND NOT EXISTS (SELECT FROM runs r WHERE r.id = n.holder_run AND r.state = 'in_doubt')
+         LIMIT $1) AS doubts";
 
 /// What the table has and should not have, and what it should have and has not.
 const DIFFERENCES: &str = "
     WITH expected AS (
         SELECT id, 'doubt' AS kind, partition_date, run_id FROM effects WHERE state = 'in_doubt'
          UNION ALL
-        SELECT id, state::text, partition_date, id FROM runs WHERE state IN ('needs_review', 'quarantined')),
+        SELECT id, state::text, partition_date, id FROM runs WHERE state IN ('needs_review', 'quarantined')
+         UNION ALL
+        SELECT id, 'named_effect', '-infinity', NULL FROM named_effects WHERE state = 'in_doubt'),
     found AS (SELECT subject_id, kind::text, partition_date, run_id FROM attention)
     SELECT format('%s of %s is missing', kind, id) FROM (TABLE expected EXCEPT TABLE found) AS m
      UNION ALL
@@ -168,7 +180,8 @@ fn concerns_run(record: &RecordChange) -> bool {
 /// The most effects in doubt that are counted.
 pub const DOUBTS_MAX: i64 = 10_000;
 
-/// How many effects are in doubt, in all namespaces, [`DOUBTS_MAX`] at most.
+/// How many effects are in doubt, in all namespaces, [`DOUBTS_MAX`] at most. A name counts where no run
+/// stands at its doubt: the effect of such a run is counted.
 pub async fn count_doubts(cell: EveryCell<'_>) -> Result<i64, ReadError> {
     let client = cell.reader().await?;
     let row = client.query_one(COUNT_DOUBTS, &[&DOUBTS_MAX]).await?;

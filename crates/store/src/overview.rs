@@ -10,8 +10,15 @@ pub const WAITING_MAX: i64 = 50;
 /// One more than is counted of each, so that more can be told; the oldest is the first of its index.
 const WAITING: &str = "
     SELECT 'doubt', count(*), min(since)
-      FROM (SELECT since FROM attention WHERE kind = 'doubt' AND namespace_id = $1
-             ORDER BY since, subject_id LIMIT $2) AS a
+      FROM ((SELECT since FROM attention WHERE kind = 'doubt' AND namespace_id = $1
+              ORDER BY since, subject_id LIMIT $2)
+             UNION ALL
+            (SELECT a.since
+               FROM attention a
+              CROSS JOIN LATERAL (SELECT holder_run FROM named_effects WHERE id = a.subject_id OFFSET 0) n
+              WHERE a.kind = 'named_effect' AND a.namespace_id = $1
+                AND NOT EXISTS (SELECT FROM runs r WHERE r.id = n.holder_run AND r.state = 'in_doubt')
+              ORDER BY a.since, a.subject_id LIMIT $2)) AS a
      UNION ALL
     SELECT 'needs_review', count(*), min(since)
       FROM (SELECT since FROM attention WHERE kind = 'needs_review' AND namespace_id = $1
@@ -133,9 +140,8 @@ pub async fn get_overview(
     namespace_id: i32,
 ) -> Result<(Vec<WaitingView>, NamespaceHealth), ReadError> {
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(WAITING).await?;
     let limit = WAITING_MAX + 1;
-    let rows = client.query(&statement, &[&namespace_id, &limit]).await?;
+    let rows = client.query(WAITING, &[&namespace_id, &limit]).await?;
     let counted = |word: &str| -> (i64, Option<Timestamp>) {
         let row = rows.iter().find(|row| row.get::<_, &str>(0) == word);
         row.map_or((0, None), |row| (row.get(1), row.get(2)))

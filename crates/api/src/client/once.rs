@@ -12,8 +12,8 @@ use semel_model::EffectId;
 use super::transfer::{carry_out, read};
 use super::{Answer, Client, ClientError};
 use crate::types::{
-    BeginOnce, BegunOnce, FailOnce, FinishOnce, GetOnce, HeartbeatOnce, OnceEffect, OnceFilter,
-    Page, RedoOnce, RenewedOnce, ReportedOnce, SettleOnce,
+    BeginOnce, BegunOnce, FailOnce, FinishOnce, FreeOnce, GetOnce, HeartbeatOnce, OnceEffect,
+    OnceFilter, Page, RedoOnce, RenewedOnce, ReportedOnce, SettleOnce,
 };
 
 /// How long an answer to a process may take: a late one is followed by the next.
@@ -73,6 +73,12 @@ impl Client {
     ) -> Result<Answer<ReportedOnce>, ClientError> {
         let request = self.ask(Method::POST, &["v1", "once", "settle"]);
         carry_out(request.json(settle)).await
+    }
+
+    /// Takes a key from a quarantined run that holds it. Saying it again is safe.
+    pub async fn free_once(&self, free: &FreeOnce) -> Result<Answer<ReportedOnce>, ClientError> {
+        let request = self.ask(Method::POST, &["v1", "once", "free"]);
+        carry_out(request.json(free)).await
     }
 
     /// Lets a done effect be performed again. Saying it again is safe.

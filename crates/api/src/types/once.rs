@@ -201,6 +201,17 @@ pub struct RedoOnce {
     pub reason: String,
 }
 
+/// Takes a key from a quarantined run that holds it: the effect is in doubt then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FreeOnce {
+    /// The key that the destination was sent.
+    #[schema(value_type = schema::EffectId)]
+    pub effect_key: EffectId,
+    /// The reason, for the audit log.
+    pub reason: String,
+}
+
 /// A named effect as people see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OnceEffect {
@@ -286,6 +297,10 @@ pub struct OnceFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::NamedEffectState>)]
     pub state: Option<NamedEffectState>,
+    /// Only doubts at which no run stands, of every scope, the oldest first: they are settled by the key
+    /// that was sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubts: Option<bool>,
     /// Where the page before ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,

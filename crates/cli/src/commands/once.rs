@@ -2,6 +2,7 @@
 
 mod begin;
 mod channel;
+mod free;
 mod job;
 mod lease;
 mod limit;
@@ -61,6 +62,7 @@ enum Verb {
     Show(show::Arguments),
     Settle(settle::Arguments),
     Redo(redo::Arguments),
+    Free(free::Arguments),
 }
 
 /// What to run, and under which key.
@@ -100,6 +102,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         (Some(Verb::Show(arguments)), _) => show::run(ctx, arguments).await,
         (Some(Verb::Settle(arguments)), _) => settle::run(ctx, arguments).await,
         (Some(Verb::Redo(arguments)), _) => redo::run(ctx, arguments).await,
+        (Some(Verb::Free(arguments)), _) => free::run(ctx, arguments).await,
         (None, Some(key)) => begin::run(ctx, key, &arguments.perform).await,
         (None, None) => Err(Problem::usage("no key is given")),
     }

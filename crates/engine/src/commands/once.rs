@@ -27,6 +27,7 @@ use crate::settle::span_between;
 use crate::turn::notice;
 use crate::unavailable::unavailable_from_store;
 
+mod free;
 mod limits;
 
 pub(super) use limits::check_result;
@@ -204,6 +205,9 @@ impl Runtime {
                 on_doubt: asked.on_doubt,
             },
             keep: asked.keep,
+            accepts_other: false,
+            seq: None,
+            renews: false,
         };
         let mark = of.name.key().text();
         failpoint("once.begin.before", &mark).await;
@@ -378,9 +382,10 @@ const fn not_held(state: NamedEffectState) -> OnceError {
 /// Why a command about an effect changes nothing: a run has it, or its state does not fit.
 fn refusal(view: &NamedEffectView, late: impl FnOnce(NamedEffectState) -> OnceError) -> OnceError {
     match (&view.holder, view.state) {
-        (HolderView::Run { run, .. }, NamedEffectState::Pending | NamedEffectState::InDoubt) => {
-            OnceError::HeldByRun { run: *run }
-        }
+        (
+            HolderView::Run { run, .. },
+            NamedEffectState::Pending | NamedEffectState::InDoubt | NamedEffectState::Undoing,
+        ) => OnceError::HeldByRun { run: *run },
         (HolderView::Run { .. } | HolderView::Script { .. }, state) => late(state),
     }
 }

@@ -6,7 +6,7 @@ use semel_model::event::Event;
 use semel_model::run::StopReason;
 use semel_store::alerts::RaisedAlert;
 
-use crate::state::FoldedRun;
+use crate::state::{FoldedRun, NameStanding, StepName};
 
 /// The alerts that an event raises, where `after` is what is true by it. They are recorded only where
 /// the namespace has alerts set.
@@ -29,6 +29,10 @@ pub(super) fn raised(event: &Event, after: &FoldedRun, flow: &Flow) -> Vec<Raise
         Event::ApprovalOpened { step, .. } => at(AlertKind::ApprovalPending, step),
         Event::ApprovalTold { step, .. } | Event::ApprovalElapsed { step, .. } => {
             at(AlertKind::ApprovalOverdue, step)
+        }
+        // The run goes on without it, and its name stays in doubt.
+        Event::Failed { step, .. } if leaves_name_in_doubt(after, step) => {
+            at(AlertKind::Doubt, step)
         }
         Event::ApprovalDecided { .. }
         | Event::Ended { .. }
@@ -66,6 +70,13 @@ pub(super) fn raised(event: &Event, after: &FoldedRun, flow: &Flow) -> Vec<Raise
         | Event::WaitOpened { .. }
         | Event::WaitEnded { .. } => Vec::new(),
     }
+}
+
+/// Whether an operator failed an effect in doubt whose name others may ask for.
+fn leaves_name_in_doubt(after: &FoldedRun, step: &str) -> bool {
+    let given_up = after.effect().is_some_and(|it| it.given_up.is_some());
+    let used = |it: &StepName| it.standing == NameStanding::Used;
+    given_up && after.names.get(step).is_some_and(used)
 }
 
 fn kind_of(reason: StopReason) -> AlertKind {

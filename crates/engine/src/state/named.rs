@@ -76,10 +76,14 @@ impl StepName {
             {
                 self.standing = NameStanding::Over;
             }
-            NameStanding::Asked
-            | NameStanding::Waiting { .. }
-            | NameStanding::Held
-            | NameStanding::Used => self.since = at,
+            // Meanwhile an operator may have taken the name from a run that was quarantined.
+            NameStanding::Held => {
+                self.standing = NameStanding::Asked;
+                self.since = at;
+            }
+            NameStanding::Asked | NameStanding::Waiting { .. } | NameStanding::Used => {
+                self.since = at;
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 
 pub(super) mod group;
 
-use semel_api::types::{Effect, Page as Found};
+use semel_api::types::{Effect, OnceEffect, Page as Found};
 
 use super::effects;
 use super::forms::section;
@@ -27,7 +27,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
     };
     let mut command = "semel doubt list".to_owned();
     if !cursor.is_empty() {
-        command.push_str(&format!(" --cursor {}", words::shell_word(cursor)));
+        command.push_str(&words::option("cursor", cursor));
     }
     let shell = Shell::new(&visit, "/doubts", "Doubts", &json, &command);
     let found: Found<Effect> = match visit.get(&json).await {
@@ -42,9 +42,19 @@ pub(super) async fn page(visit: Visit) -> Answered {
         },
         None => visit.get("/v1/doubts?snoozed=true&limit=200").await?,
     };
+    let keys: Found<OnceEffect> = match cursor {
+        "" => visit.get("/v1/once?doubts=true&limit=200").await?,
+        _ => Found {
+            items: Vec::new(),
+            next: None,
+        },
+    };
     let here = visit.page("/doubts");
     let next = next_page("The next page", &here, &[], found.next.as_deref());
     let lead = match (found.items.len(), &found.next) {
+        (0, None) if !keys.items.is_empty() => {
+            "Keys are in doubt at which no run stands.".to_owned()
+        }
         (0, None) if snoozed.items.is_empty() => "Nothing is in doubt.".to_owned(),
         (0, None) => "Everything in doubt is put off until later.".to_owned(),
         (number, next) => format!(
@@ -54,7 +64,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
         ),
     };
     let body = match found.items.is_empty() {
-        true if !snoozed.items.is_empty() => Markup::default(),
+        true if !snoozed.items.is_empty() || !keys.items.is_empty() => Markup::default(),
         true => empty::teach(
             "An effect is in doubt where its answer was lost and nothing tells whether it happened. Its run stops until an operator has looked.",
             "semel doubt list",
@@ -63,7 +73,8 @@ pub(super) async fn page(visit: Visit) -> Answered {
         false => groups(&visit, found.items),
     };
     let later = put_off(&visit, &snoozed);
-    let rows = Markup::join([body].into_iter().chain(next).chain(later));
+    let keys = in_doubt(&keys);
+    let rows = Markup::join([body].into_iter().chain(next).chain(keys).chain(later));
     show(&Page {
         shell: shell.following(following),
         heading_markup: Markup::fixed("Doubts"),
@@ -71,6 +82,26 @@ pub(super) async fn page(visit: Visit) -> Answered {
         problem: None,
         body_markup: rows.within("div", "rows"),
     })
+}
+
+/// Keys in doubt at which no run stands, under a heading of their own: whoever asks for them waits.
+fn in_doubt(keys: &Found<OnceEffect>) -> Option<Markup> {
+    if keys.items.is_empty() {
+        return None;
+    }
+    let cards = keys.items.iter().map(|effect| {
+        let settle = format!(
+            "Settle it: semel doubt settle {} --happened (or --did-not-happen) --reason …",
+            effect.effect_key
+        );
+        format!(
+            "<li><h3>{}</h3><p>{}</p></li>",
+            markup::code(&effect.key),
+            Markup::text(&settle)
+        )
+    });
+    let list = format!("<ul class=\"doubts\">{}</ul>", cards.collect::<String>());
+    Some(section("keys", "Keys", &assembled(list)))
 }
 
 /// Doubts that were put off, under a heading of their own.

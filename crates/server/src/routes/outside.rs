@@ -3,11 +3,11 @@
 use semel_api::Code;
 use semel_api::types::{
     AnsweredTask, Approval, ApprovalFilter, BeginOnce, BegunOnce, ClaimTasks, ClaimedTasks,
-    CompleteTask, Decide, DecidedApproval, FailOnce, FailTask, FinishOnce, GetOnce, HeartbeatOnce,
-    OnceEffect, OnceFilter, RedoOnce, RenewTask, RenewedOnce, RenewedTask, ReportedOnce,
-    SettleOnce, Task, TaskFilter,
+    CompleteTask, Decide, DecidedApproval, FailOnce, FailTask, FinishOnce, FreeOnce, GetOnce,
+    HeartbeatOnce, OnceEffect, OnceFilter, RedoOnce, RenewTask, RenewedOnce, RenewedTask,
+    ReportedOnce, SettleOnce, Task, TaskFilter,
 };
-use semel_model::Right::{Approve, Once, Read, Redo, Settle, Work};
+use semel_model::Right::{Approve, Once, Override, Read, Redo, Settle, Work};
 
 use crate::access::Routes;
 use crate::{approvals, once, tasks};
@@ -110,6 +110,14 @@ fn scripts() -> Routes {
         .post("/once/redo", Redo, once::redo)
         .op("redo_once", "Let a done named effect be performed again.")
         .takes::<RedoOnce>()
+        .ok::<ReportedOnce>()
+        .fails(ONCE)
+        .post("/once/free", Override, once::free)
+        .op(
+            "free_once",
+            "Take a key from a quarantined run: the effect is in doubt then.",
+        )
+        .takes::<FreeOnce>()
         .ok::<ReportedOnce>()
         .fails(ONCE)
 }

@@ -6,7 +6,7 @@ use tokio_postgres::types::ToSql;
 
 use super::views::{NamedEffectView, read_view};
 use crate::cell::{EveryCell, ReadError};
-use crate::listed::{Listed, NEWEST, Position, searched};
+use crate::listed::{Listed, NEWEST, OLDEST, Position, searched};
 
 /// Without results, of which a page could hold more than there is memory.
 macro_rules! without_results {
@@ -16,10 +16,11 @@ macro_rules! without_results {
     SELECT n.id, n.scope, n.key, n.generation,
            CASE WHEN n.lease_until <= moment() THEN 'in_doubt' ELSE n.state::text END,
            n.kind, n.destination, n.method, n.fingerprint, n.token,
-           n.holder_name, n.holder_run, n.holder_step, n.holder_item, n.holder_generation,
+           n.holder_name, CASE WHEN n.state = 'undoing' THEN n.undo_run ELSE n.holder_run END, n.holder_step, n.holder_item, n.holder_generation,
            n.on_doubt, n.lease_ms, n.lease_until, n.heartbeat_at, n.begun_at,
            n.settled_at, n.settled_by, n.expires_at, NULL::json, n.external_id, n.fault, n.note,
-           n.keep_ms, n.status, n.holder, n.holder_token
+           n.keep_ms, n.status, n.holder, n.holder_token,
+           CASE WHEN n.undo_seq IS NOT NULL THEN n.undo_run END
       FROM ",
             $rows
         )
@@ -110,6 +111,20 @@ const SETTLED_OF_SCOPE: &str = searched!(
     "$4"
 );
 
+/// Those in doubt at which no run stands: an effect of such a run is a doubt of its own.
+const DOUBTS: &str = concat!(
+    without_results!(
+        "attention a
+          CROSS JOIN LATERAL (SELECT * FROM named_effects WHERE id = a.subject_id OFFSET 0) n"
+    ),
+    "
+     WHERE a.kind = 'named_effect' AND a.namespace_id = $1 AND (a.since, a.subject_id) > ($2, $3)
+       AND n.state = 'in_doubt'
+       AND NOT EXISTS (SELECT FROM runs r WHERE r.id = n.holder_run AND r.state = 'in_doubt')
+     ORDER BY a.since, a.subject_id
+     LIMIT $4"
+);
+
 /// Of every scope.
 const LIST_OF_KEY: &str = concat!(
     without_results!("named_effects n"),
@@ -127,6 +142,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     OPEN_OF_SCOPE,
     SETTLED,
     SETTLED_OF_SCOPE,
+    DOUBTS,
     LIST_OF_KEY,
 ];
 
@@ -162,7 +178,7 @@ pub async fn list(
     let (plain, of_scope, is_searched) = match filter.state {
         None => (ALL, OF_SCOPE, false),
         Some(NamedEffectState::Pending | NamedEffectState::InDoubt) => (OPEN, OPEN_OF_SCOPE, true),
-        Some(NamedEffectState::Done | NamedEffectState::Failed) => {
+        Some(NamedEffectState::Done | NamedEffectState::Failed | NamedEffectState::Undoing) => {
             (SETTLED, SETTLED_OF_SCOPE, true)
         }
     };
@@ -181,6 +197,21 @@ pub async fn list(
         true => Listed::read_searched(&rows, limit, SEARCH_MAX, read_present, position),
         false => Listed::read(&rows, limit, read_present, position),
     })
+}
+
+/// Lists names in doubt at which no run stands, without their results, the oldest first: they are
+/// settled by the key that was sent.
+pub async fn list_doubts(
+    cell: EveryCell<'_>,
+    namespace_id: i32,
+    after: Option<Position>,
+    limit: u16,
+) -> Result<Listed<NamedEffectView>, ReadError> {
+    let (at, id) = after.unwrap_or(OLDEST);
+    let most = i64::from(limit);
+    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &at, &id, &most];
+    let rows = cell.reader().await?.query(DOUBTS, &values).await?;
+    Ok(Listed::read(&rows, limit, read_present, position))
 }
 
 fn position(effect: &NamedEffectView) -> Position {

@@ -17,6 +17,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use crate::attention::named::named_compared;
 use crate::cell::{EveryCell, ReadError, SlotCell};
 
 const WAIT: &str = "
@@ -24,12 +25,18 @@ const WAIT: &str = "
     VALUES ($1, $2, $3, moment())
         ON CONFLICT (effect_id, run_id, step) DO UPDATE SET since = EXCLUDED.since";
 
-const LIST: &str = "
+/// Beside that, the table of what waits for people learns of the state of the name.
+const LIST: &str = concat!(
+    "
+    WITH ",
+    named_compared!(),
+    "
     SELECT effect_id, run_id, step, since
       FROM named_effect_waiters
      WHERE effect_id = $1
      ORDER BY since
-     LIMIT $2";
+     LIMIT $2"
+);
 
 /// A run that was woken and waits again has a later row, which stays.
 const WOKEN: &str = "
@@ -61,7 +68,7 @@ const LEFT_BEHIND: &str = "
       LEFT JOIN LATERAL (
            SELECT f.run_id, f.step, f.since
              FROM named_effect_waiters f
-            WHERE f.effect_id = p.effect_id AND (n.id IS NULL OR n.state NOT IN ('pending', 'in_doubt'))
+            WHERE f.effect_id = p.effect_id AND (n.id IS NULL OR n.state NOT IN ('pending', 'in_doubt', 'undoing'))
             ORDER BY f.since
             LIMIT CASE WHEN n.state = 'done' THEN $3::int8 ELSE $4::int8 END) w ON true
      ORDER BY p.effect_id, w.since";

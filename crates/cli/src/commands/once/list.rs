@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     /// Only those of this scope.
     #[arg(long, value_name = "NAME")]
     scope: Option<Label>,
-    /// Only in this state: pending, done, failed or `in_doubt`.
+    /// Only in this state: pending, done, failed, `in_doubt` or undoing.
     #[arg(long)]
     state: Option<NamedEffectState>,
     /// The page after the one that named this cursor.
@@ -30,6 +30,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let filter = OnceFilter {
         scope: arguments.scope.clone(),
         state: arguments.state,
+        doubts: None,
         cursor: arguments.cursor.clone(),
         limit: arguments.limit,
     };

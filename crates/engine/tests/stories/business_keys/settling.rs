@@ -7,6 +7,8 @@ use semel_engine::{Actor, Amendment, SettleError, Settlement};
 use semel_model::run::RunState;
 use semel_model::{EffectId, NamedEffectState, RunId};
 use semel_store::effects;
+use semel_store::named_effects::{self, HolderView};
+use semel_store::overview::{self, WaitingKind};
 use semel_testkit::peer::Behaviour;
 use semel_testkit::{until, until_some};
 use serde_json::{Value, json};
@@ -16,11 +18,11 @@ use super::{FIRST, SECOND, becomes, end, id_of, named, play, publish};
 use crate::world::World;
 
 /// The key that was sent for the first order.
-fn key_sent() -> Result<EffectId> {
+pub(super) fn key_sent() -> Result<EffectId> {
     Ok(EffectId::named(id_of("shared", "charge:o-1")?, 0))
 }
 
-fn happened(result: Option<Value>) -> Settlement {
+pub(super) fn happened(result: Option<Value>) -> Settlement {
     Settlement::Happened {
         external_id: Some("ch_1".to_owned()),
         result,
@@ -34,7 +36,7 @@ fn denied() -> Settlement {
     }
 }
 
-async fn settle(
+pub(super) async fn settle(
     world: &World,
     effect: EffectId,
     settlement: Settlement,
@@ -104,6 +106,32 @@ async fn a_doubt_whose_run_has_ended_is_settled_by_the_key_that_was_sent() -> Re
     let acts = "SELECT count(*) FROM audit WHERE subject = $1";
     let acts: i64 = client.query_one(acts, &[&key.to_string()]).await?.get(0);
     assert_eq!(acts, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_in_doubt_at_which_no_run_stands_is_listed_until_it_is_settled() -> Result<()> {
+    let world = world_in_doubt().await?;
+    let (cell, id) = (world.engine.cell(), world.namespace_id);
+    let keys = async || named_effects::list_doubts(cell.every(), id, None, 10).await;
+    let run = given_up(&world).await?;
+
+    let listed = keys().await?.items;
+    let differences = world.attention().await?;
+    let (waiting, _) = overview::get_overview(cell.every(), id).await?;
+    let doubts = waiting.iter().find(|it| it.what == WaitingKind::Doubt);
+    settle(&world, key_sent()?, happened(Some(json!({ "id": "ch_1" })))).await?;
+
+    let holders: Vec<_> = listed.into_iter().map(|it| it.holder).collect();
+    let is_own = |it: &HolderView| matches!(it, HolderView::Run { run: of, .. } if *of == run);
+    assert!(
+        matches!(&holders[..], [holder] if is_own(holder)),
+        "{holders:?}"
+    );
+    assert_eq!(differences, Vec::<String>::new());
+    assert_eq!(doubts.map(|it| it.count), Some(1));
+    assert!(keys().await?.items.is_empty());
+    assert_eq!(world.attention().await?, Vec::<String>::new());
     Ok(())
 }
 
