@@ -6,8 +6,10 @@
 
 mod approving;
 mod child;
+mod clocks;
 mod earlier;
 mod fingerprint;
+mod name_undo;
 mod named;
 mod past_ledger;
 mod pending_effect;
@@ -19,9 +21,10 @@ pub use child::{ChildPosition, EnclosingRun, Fan};
 pub use earlier::EarlierRuns;
 pub use fingerprint::fingerprint;
 pub(crate) use fingerprint::shown;
+pub use name_undo::{NameUndo, UndoStanding};
 pub use named::{NameHold, NameStanding, StepName};
 pub use past_ledger::PastLedger;
-pub(crate) use past_ledger::{APPROVAL, FOUND, NAMED, UNDO, WAIT};
+pub(crate) use past_ledger::{APPROVAL, FOUND, KEPT, NAMED, UNDO, WAIT};
 pub use pending_effect::PendingEffect;
 pub use reading::Reading;
 
@@ -34,6 +37,8 @@ use semel_model::{
     EffectId, Fault, PastEffect, PastOutcome, RunId, SeededBug, WaitId, effect as ledger, gate,
 };
 use serde_json::{Map, Value, json};
+
+use crate::memory::value_bytes;
 
 /// What is true of a run.
 #[derive(Clone, Debug)]
@@ -70,10 +75,15 @@ pub struct FoldedRun {
     pub rounds: BTreeMap<String, u32>,
     /// The names of effects, by step, where steps have business keys.
     pub names: BTreeMap<String, StepName>,
+    /// Undos of effects with business keys, by the step that performed the effect.
+    pub undos: BTreeMap<String, NameUndo>,
     /// How many times each step has called another flow.
     pub calls: BTreeMap<String, u32>,
     /// How many times an operator had each step's effect performed again.
     pub redone: BTreeMap<String, u32>,
+    /// By how many generations each step's effect has left keys behind under which its destination
+    /// keeps a refusal.
+    pub renewed: BTreeMap<String, u32>,
     /// What an operator has done after the end of the run, and how the run had ended.
     pub operator_step: Option<Box<OperatorStep>>,
     /// Whether the run stands at a rejected approval.
@@ -197,8 +207,10 @@ impl FoldedRun {
             reopened: false,
             rounds: BTreeMap::new(),
             names: BTreeMap::new(),
+            undos: BTreeMap::new(),
             calls: BTreeMap::new(),
             redone: BTreeMap::new(),
+            renewed: BTreeMap::new(),
             operator_step: None,
             rejected: false,
             asks_again: false,
@@ -256,12 +268,15 @@ impl FoldedRun {
 
     /// The generation of a step's effect: 0, and one more each time that it was meant to happen
     /// again: it was undone, an operator redoes it, the key came back as a new intent, or a call of the step ended without
-    /// success before its run was resumed.
+    /// success before its run was resumed, or its destination keeps a refusal under the key before.
     pub fn generation(&self, step: &str) -> u32 {
         // What undoes an effect belongs to that effect.
         let of = step.strip_suffix(UNDO).unwrap_or(step);
         let count = |counts: &BTreeMap<String, u32>| counts.get(of).copied().unwrap_or_default();
-        let again = count(&self.calls) + count(&self.redone);
+        let undoes = of != step;
+        let own = self.renewed.get(step).filter(|_| undoes).copied();
+        let again = count(&self.calls) + count(&self.redone) + count(&self.renewed);
+        let again = again + own.unwrap_or_default();
         let Some(earlier) = &self.earlier else {
             return again;
         };
@@ -270,7 +285,14 @@ impl FoldedRun {
             Some(past) => past.generation,
             None => earlier.intent,
         };
-        before + again
+        // An undo may have left more keys behind than the effect that it undoes; where all of it counts as
+        // undone, by a later intent or without its history, it may have happened under the last.
+        let left = earlier.at(step).filter(|_| undoes);
+        let left = left.map(|past| {
+            let may_be_used = past.is_done() || matches!(past.outcome, PastOutcome::Undone);
+            past.generation + u32::from(may_be_used)
+        });
+        before.max(left.unwrap_or_default()) + again
     }
 
     /// The run has begun and has not ended.
@@ -333,6 +355,13 @@ impl FoldedRun {
         }
         self.gave.push(step.to_owned());
         self.next_step(flow);
+    }
+
+    /// About how many bytes the results take that steps gave after so many others.
+    pub(crate) fn given_bytes(&self, after: usize) -> usize {
+        let given = self.gave.get(after..).unwrap_or_default();
+        let results = given.iter().filter_map(|step| self.steps.get(step));
+        results.map(value_bytes).sum()
     }
 
     /// The state of the run, in words that follow "a run that".

@@ -1,8 +1,9 @@
 //! Resuming: a run that failed or needs review continues from its ledger.
 //!
 //! An effect that is done is not done again; one that is known not to have happened is tried again
-//! under the same key. A doubt is not resumed but settled; one that an operator had failed is in
-//! doubt again. A rejection stands, unless the operator wants people to be asked again.
+//! under the same key, or under the next one where the destination keeps its refusal. A doubt is not
+//! resumed but settled; one that an operator had failed is in doubt again. A rejection stands, unless
+//! the operator wants people to be asked again.
 
 use std::sync::Arc;
 
@@ -328,7 +329,7 @@ impl Runtime {
             state,
             Ok(Some(RunState::NeedsReview | RunState::Quarantined))
         ) {
-            self.work.turns.spawn(turn.drive());
+            turn.go_on();
             return state.map_or_else(|error| Err(error.into()), |_| Err(ResumeError::Busy));
         }
         turn.forgive();

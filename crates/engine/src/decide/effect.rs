@@ -9,8 +9,9 @@ use semel_model::run::StopReason;
 
 use super::end::{by_a_person, cancelled, fail};
 use super::probe::probe;
+use super::renewed::renew;
 use super::settle_context::{is_forgotten, settle_context};
-use super::{DecideContext, Next, NextAction, confirmed, named, sleep, task};
+use super::{DecideContext, Next, NextAction, confirmed, name_undo, named, sleep, task};
 use crate::settle;
 use crate::state::{FoldedRun, PendingEffect};
 
@@ -30,6 +31,9 @@ pub(super) fn go_on(
         }
         if let Some(begin) = named::before_attempt(state, step, pending) {
             return Next::Act(begin);
+        }
+        if let Some(begin) = name_undo::before_undo(state, context, step) {
+            return begin;
         }
         Next::Event(Event::Intended {
             step: step.id.to_string(),
@@ -64,6 +68,7 @@ pub(super) fn go_on(
         }
         LedgerEntry::Retrying(effect) => match pending.retry_at {
             Some(at) if context.now < at => sleep(at, true),
+            Some(_) if let Some(next) = renew(state, context, step, pending, effect) => next,
             Some(_) if effect.doubted() && is_forgotten(context, step, pending) => {
                 Next::Event(settle::too_late(step, &effect.state().fault.to_doubt()))
             }

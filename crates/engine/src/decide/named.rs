@@ -33,6 +33,10 @@ pub struct NameRequest {
     pub request: Box<StepRequest>,
     /// The key under which an earlier run of the run's own key left it in doubt.
     pub doubt: Option<EffectId>,
+    /// The generation of the run's own effect.
+    pub generation: u32,
+    /// Whether its destination keeps a refusal under the latest key of the name.
+    pub renews: bool,
 }
 
 /// The first look at a step with a business key.
@@ -82,6 +86,8 @@ pub(super) fn begin(
         fingerprint: fingerprint(&request),
         request,
         doubt: earlier::doubt_of(state, step),
+        generation: state.generation(step.id.as_str()),
+        renews: earlier::is_refused(state, context, step.id.as_str()),
     }))))
 }
 
@@ -92,12 +98,31 @@ pub(super) fn before_attempt(
     step: &Step,
     pending: &PendingEffect,
 ) -> Option<NextAction> {
+    let asked = ask_again(state, step, pending)?;
+    Some(NextAction::BeginNamed(Box::new(asked)))
+}
+
+/// The same for an effect that is to be performed under the next key of the name, and the next of the run's own.
+pub(super) fn before_renewal(
+    state: &FoldedRun,
+    step: &Step,
+    pending: &PendingEffect,
+) -> Option<NextAction> {
+    let asked = ask_again(state, step, pending)?;
+    Some(NextAction::BeginNamed(Box::new(NameRequest {
+        generation: asked.generation + 1,
+        renews: true,
+        ..asked
+    })))
+}
+
+fn ask_again(state: &FoldedRun, step: &Step, pending: &PendingEffect) -> Option<NameRequest> {
     let named = step.named.as_ref()?;
     let known = state.names.get(step.id.as_str())?;
     if known.held().is_some() {
         return None;
     }
-    Some(NextAction::BeginNamed(Box::new(NameRequest {
+    Some(NameRequest {
         step: step.id.to_string(),
         scope: known.scope.clone(),
         key: known.key.clone(),
@@ -107,7 +132,9 @@ pub(super) fn before_attempt(
         fingerprint: known.fingerprint,
         request: Box::new(pending.request.clone()),
         doubt: None,
-    })))
+        generation: state.generation(step.id.as_str()),
+        renews: false,
+    })
 }
 
 fn held(state: &FoldedRun, step: &Step) -> Option<NameHold> {

@@ -50,11 +50,15 @@ pub(super) fn apply_intended(
         licence,
         guard,
         window,
-        ..
+        generation,
     } = event
     else {
         return Err(Unfit);
     };
+    if state.effect().is_some() && request.is_some() {
+        may_be_renewed(pending(state, flow, step)?, *effect, *attempt)?;
+        state.current = Current::Fresh;
+    }
     if state.effect().is_some() {
         let pending = pending(state, flow, step)?;
         intend_again(pending, *effect, *attempt, *licence)?;
@@ -69,8 +73,19 @@ pub(super) fn apply_intended(
         first.window = *window;
         state.current = Current::Effect(Box::new(first));
     }
+    // The destination keeps a refusal under the keys before this one.
+    let ahead = generation.saturating_sub(state.generation(step));
+    if ahead > 0 {
+        *state.renewed.entry(step.clone()).or_default() += ahead;
+    }
     state.stopped = false;
     named::apply_intended(state, step)
+}
+
+/// Another effect takes the place of one that is known not to have happened.
+fn may_be_renewed(pending: &PendingEffect, effect: EffectId, attempt: u32) -> Result<(), Unfit> {
+    let failed = matches!(pending.entry, LedgerEntry::Retrying(_)) && pending.given_up.is_none();
+    fits(failed && pending.entry.id() != effect && attempt == 1)
 }
 
 fn intend_again(
@@ -95,6 +110,7 @@ fn intend_again(
     pending.retry_at = None;
     pending.plan = None;
     pending.licence = None;
+    pending.resumed = false;
     pending.given_up = None;
     Ok(())
 }
@@ -191,6 +207,7 @@ pub(super) fn apply_doubted(
     };
     pending.plan = Some(plan.clone());
     pending.licence = None;
+    pending.resumed = false;
     pending.given_up = None;
     pending.probes = 0;
     pending.absences = 0;

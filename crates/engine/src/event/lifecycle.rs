@@ -146,6 +146,9 @@ pub(super) fn apply_resumed(
     for named in state.names.values_mut() {
         named.resumed(had_ended, in_doubt, at);
     }
+    for undo in state.undos.values_mut() {
+        undo.resumed(had_ended);
+    }
     if had_ended {
         // It left its gates by its end.
         state.admitted.clear();
@@ -168,6 +171,7 @@ pub(super) fn apply_resumed(
                     pending.entry = LedgerEntry::Retrying(effect.clone().reopened());
                 }
             }
+            pending.resumed = matches!(pending.entry, LedgerEntry::Retrying(_));
         }
         Current::Reading(reading) => {
             reading.retry_at = Some(at);

@@ -35,6 +35,8 @@ pub struct PendingEffect {
     pub held_back: u32,
     /// What allows the next attempt, where something does already.
     pub licence: Option<Licence>,
+    /// The run was resumed since its latest attempt, which had failed.
+    pub resumed: bool,
     /// An operator failed it while it was in doubt, so it may have happened: who settles the doubt
     /// when it comes back.
     pub given_up: Option<SettledBy>,
@@ -57,6 +59,7 @@ impl PendingEffect {
             absences: 0,
             held_back: 0,
             licence: None,
+            resumed: false,
             given_up: None,
         }
     }

@@ -99,7 +99,7 @@ impl Turn {
                 scope: asked.scope.clone(),
                 key: asked.key.clone(),
                 fingerprint: asked.fingerprint,
-                generation: self.state.generation(&asked.step),
+                generation: asked.generation,
             },
         })?;
         self.commit(LeaseChange::Keep).await
@@ -120,11 +120,15 @@ impl Turn {
                 generation: generation.unwrap_or_default(),
             },
             keep: asked.keep,
+            accepts_other: asked.accepts_other,
+            seq: Some(self.seq),
+            renews: asked.renews,
         }
     }
 
     /// The name is this run's. An effect whose request has the key of another generation in it is
-    /// not sent: the key and the request would say two things.
+    /// not sent: the key and the request would say two things. One that is about to be renewed has another
+    /// request.
     async fn hold_name(
         &mut self,
         asked: &NameRequest,
@@ -133,6 +137,7 @@ impl Turn {
     ) -> Result<bool, TurnError> {
         if let Current::Effect(pending) = &self.state.current
             && pending.key() != hold.key
+            && asked.generation == self.state.generation(&asked.step)
         {
             let own = ReportedHold {
                 namespace_id: self.release.namespace_id,

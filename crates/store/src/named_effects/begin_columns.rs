@@ -67,7 +67,7 @@ impl<'a> BeginColumns<'a> {
         }
     }
 
-    pub(super) fn values(&'a self, asked: &'a NamedBegin) -> [&'a (dyn ToSql + Sync); 18] {
+    pub(super) fn values(&'a self, asked: &'a NamedBegin) -> [&'a (dyn ToSql + Sync); 20] {
         [
             asked.id.as_uuid(),
             &asked.namespace_id,
@@ -87,6 +87,8 @@ impl<'a> BeginColumns<'a> {
             &self.lease_ms,
             &self.keep_ms,
             &self.caller,
+            &asked.seq,
+            &asked.renews,
         ]
     }
 }

@@ -23,12 +23,15 @@ use crate::world::World;
 mod guarded;
 mod notices;
 mod simulation;
+mod undoing;
 mod waiting;
 
 const NAMESPACE: i32 = 1;
 /// So long that the time which a test itself takes decides nothing.
 const LEASE: Span = Span::from_const_secs(600);
 const KEEP: Span = Span::from_const_secs(36_000);
+/// The longest that a destination remembers a key.
+const WINDOW: Span = Span::from_const_secs(86_400);
 
 fn script(number: u128) -> NamedHolder {
     agreeing(number, OnDoubt::Ask)
@@ -72,6 +75,9 @@ fn asking(key: &str, holder: NamedHolder, request: &str) -> Result<NamedBegin> {
         fingerprint: Fingerprint::of(&json!(request)),
         holder,
         keep: KEEP,
+        accepts_other: false,
+        seq: Some(2),
+        renews: false,
     })
 }
 
@@ -256,6 +262,32 @@ async fn a_failed_effect_keeps_its_key_for_the_same_request_only() -> Result<()>
 }
 
 #[tokio::test]
+async fn a_key_under_which_a_refusal_is_kept_is_left_behind_once() -> Result<()> {
+    let world = World::start().await?;
+    let name = Name::new(&world, "charge:o-1")?;
+    let refused = name.first(run(1), "a").await?;
+    name.fail(refused.token).await?;
+    let renewing = NamedBegin {
+        renews: true,
+        ..asking("charge:o-1", run(1), "a")?
+    };
+
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let begun = named_effects::begin(name.cell(), &renewing).await?;
+        let NamedBegun::First(hold) = begun else {
+            bail!("not first: {begun:?}")
+        };
+        keys.push(hold.key);
+    }
+
+    let next = EffectId::named(name.id, 1);
+    assert_eq!(keys, [next, next], "a repeat finds its hold");
+    assert_ne!(refused.key, next);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_lost_lease_is_a_doubt_that_only_a_report_of_done_or_an_operator_ends() -> Result<()> {
     let world = World::start().await?;
     let name = Name::new(&world, "charge:o-1")?;
@@ -274,7 +306,7 @@ async fn a_lost_lease_is_a_doubt_that_only_a_report_of_done_or_an_operator_ends(
         assert_eq!(over.len(), 1 - lapsed);
     }
     name.pass(10 * 36_000).await?;
-    named_effects::expire(world.cell.every()).await?;
+    named_effects::expire(world.cell.every(), WINDOW).await?;
     assert_eq!(name.state().await?, Some(NamedEffectState::InDoubt));
 
     assert!(matches!(
@@ -347,7 +379,8 @@ async fn redo_and_expiry_begin_a_generation_whether_or_not_the_sweep_came_by() -
         name.pass(36_001).await?;
         assert_eq!(name.state().await?, None);
         if sweep {
-            assert_eq!(named_effects::expire(world.cell.every()).await?, (1, false));
+            let expired = named_effects::expire(world.cell.every(), WINDOW).await?;
+            assert_eq!(expired, (1, false));
         }
         assert_eq!(name.first(script(2), "a").await?.generation, generation);
     }

@@ -42,6 +42,9 @@ impl PastLedger {
         else {
             return;
         };
+        if request.is_none() {
+            self.reopen(&step);
+        }
         match (self.open.get_mut(&step), request) {
             (Some(open), None) => {
                 open.attempt = attempt;
@@ -68,6 +71,15 @@ impl PastLedger {
                 self.open.insert(step, open);
             }
             (None, None) => {}
+        }
+    }
+
+    /// The run was resumed, and comes back to an effect that had failed.
+    pub(super) fn reopen(&mut self, step: &str) {
+        if !self.open.contains_key(step)
+            && let Some(failed) = self.closed.remove(step)
+        {
+            self.open.insert(step.to_owned(), failed);
         }
     }
 
