@@ -21,6 +21,7 @@ mod describe;
 mod earlier;
 mod effect;
 mod gate;
+mod kept;
 mod lifecycle;
 mod named;
 mod operator_step;
@@ -33,6 +34,7 @@ pub use changes::{Before, EffectSnapshot, RowChanges};
 pub use children::begin_child;
 pub use describe::describe;
 pub(crate) use effect::expect_done;
+pub(crate) use kept::key_memory;
 pub use lifecycle::{Acceptance, begin};
 
 use jiff::Timestamp;
@@ -261,6 +263,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         | Event::FanEnded { .. } => RowChanges::default(),
     };
     changes.notices = named::notices(event, after, flow);
+    changes.kept = kept::changes(event, after, flow);
     changes.alerts = alert::raised(event, after, flow);
     changes.resumed_by(before, after)
 }

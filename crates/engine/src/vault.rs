@@ -166,6 +166,16 @@ impl Vault {
             .unwrap_or_default()
     }
 
+    /// The longest that a destination remembers a key, by what the connections of all namespaces say.
+    pub(crate) fn longest_window(&self) -> Span {
+        let held = self.held();
+        let windows = held
+            .destinations
+            .values()
+            .filter_map(|it| it.longest_window());
+        windows.max().unwrap_or_default()
+    }
+
     /// The versions of a secret that are in use, the latest first.
     pub(crate) fn secrets(&self, namespace_id: i32, name: &str, now: Timestamp) -> Vec<SecretText> {
         let held = self.held();

@@ -8,11 +8,14 @@
 #[macro_use]
 mod judge;
 mod archived;
+mod claims;
 mod erase;
 mod runs;
 
 pub(crate) use archived::STATEMENTS as ARCHIVED;
 pub use archived::{GoingKey, GoingKeys, delete_archived, list_going};
+pub use claims::ClaimRule;
+pub(crate) use claims::STATEMENTS as CLAIMS;
 pub(crate) use erase::STATEMENTS as ERASE;
 pub use erase::{
     ERASED_FAMILY_MAX, ErasedRun, Family, Marked, complete, erase, erase_elsewhere, erase_named,
@@ -79,7 +82,7 @@ pub(crate) const STATEMENTS: &[&str] = &[FORGET, COMMANDS, ENTRIES];
 pub const FORGET_MAX: i64 = 5_000;
 
 /// Frees keys whose time is over and whose run has ended: a delivery of such a key makes its next run. The row
-/// of the claim stays for as long as the record of its run. Returns how many, and whether there may be more.
+/// of the claim stays for as long as the record of its run at least. Returns how many, and whether there may be more.
 pub async fn forget_keys(cell: EveryCell<'_>) -> Result<(u64, bool), ReadError> {
     let ended = "r.state IN ('succeeded', 'failed', 'cancelled', 'superseded')";
     let text = semel_model::SeededBug::KeyForgottenWhileActive.in_text(FORGET, ended, "true");
@@ -89,8 +92,8 @@ pub async fn forget_keys(cell: EveryCell<'_>) -> Result<(u64, bool), ReadError> 
 }
 
 /// Removes command answers older than a day, entries, signed bodies and versions past their time,
-/// gates whose starts no longer count, and sessions that ended long ago; frees runs whose session
-/// does not exist any more. Says whether there may be more.
+/// gates whose starts no longer count, claims that outlived their runs for long enough, and sessions that
+/// ended long ago; frees runs whose session does not exist any more. Says whether there may be more.
 pub async fn sweep(cell: EveryCell<'_>) -> Result<bool, ReadError> {
     let client = cell.reader().await?;
     let commands = client.execute(COMMANDS, &[&FORGET_MAX]).await?;
@@ -99,14 +102,16 @@ pub async fn sweep(cell: EveryCell<'_>) -> Result<bool, ReadError> {
     let bodies = crate::seen_bodies::forget(cell, FORGET_MAX).await?;
     let gates = crate::gates::forget(cell, FORGET_MAX).await?;
     let versions = crate::object_versions::forget(cell, FORGET_MAX).await?;
+    let outlived = claims::forget_outlived(cell, FORGET_MAX).await?;
     let is_full = |count: u64| count >= FORGET_MAX.unsigned_abs();
-    let mut more = [commands, entries, bodies, gates, versions]
+    let mut more = [commands, entries, bodies, gates, versions, outlived]
         .into_iter()
         .any(is_full);
     for cell in cell.cells() {
         crate::sessions::sweep(cell, Span::from_secs(3600)).await?;
         crate::queue::recover_strays(cell).await?;
         more |= is_full(crate::sign_ins::forget(cell.home(), FORGET_MAX).await?);
+        more |= is_full(crate::tokens::shown::forget(cell.home(), FORGET_MAX).await?);
     }
     Ok(more)
 }

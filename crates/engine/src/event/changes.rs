@@ -7,6 +7,7 @@ use semel_model::{EffectId, Guard};
 use semel_store::alerts::RaisedAlert;
 use semel_store::approvals::ApprovalChange;
 use semel_store::journal::{EffectChange, RecordChange, WaitChange};
+use semel_store::kept_generations::GenerationChange;
 use semel_store::named_effects::NameNotice;
 use semel_store::tasks::TaskChange;
 
@@ -25,6 +26,8 @@ pub struct RowChanges {
     pub approvals: Vec<ApprovalChange>,
     /// What named effects are told.
     pub notices: Vec<NameNotice>,
+    /// What sets the generations of steps apart.
+    pub kept: Vec<GenerationChange>,
     /// What people must learn of.
     pub alerts: Vec<RaisedAlert>,
     /// Of the run's record.
@@ -125,6 +128,7 @@ impl RowChanges {
             && self.tasks.is_empty()
             && self.approvals.is_empty()
             && self.notices.is_empty()
+            && self.kept.is_empty()
             && self.alerts.is_empty()
             && self.record.is_none()
     }
@@ -139,6 +143,7 @@ impl RowChanges {
         self.tasks.extend(later.tasks);
         self.approvals.extend(later.approvals);
         self.notices.extend(later.notices);
+        self.kept.extend(later.kept);
         self.alerts.extend(later.alerts);
         if let Some(record) = later.record {
             let was_stopped = match &self.record {

@@ -29,8 +29,8 @@ impl OnceLapse {
         self.metrics().once_lapsed.add(lapsed.len() as u64);
         for lost in &lapsed {
             tracing::warn!(
+                named_effect.id = %lost.id,
                 scope = lost.scope,
-                key = lost.key,
                 holder = lost.holder,
                 heartbeat_at = %lost.heartbeat_at,
                 "a script was lost: whether its effect happened is in doubt"
@@ -54,7 +54,8 @@ impl Service for OnceLapse {
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
         self.lapse().await?;
-        let (_, more) = named_effects::expire(self.runtime.cell.every()).await?;
+        let longest = self.runtime.vault.longest_window();
+        let (_, more) = named_effects::expire(self.runtime.cell.every(), longest).await?;
         Ok(match more {
             true => Duration::from_millis(100),
             false => self.pace.interval,

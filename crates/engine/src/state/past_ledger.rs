@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use jiff::civil::Date;
 use semel_model::approval::ApprovalRequest;
 use semel_model::effect::ConfirmedBy;
 use semel_model::event::{Event, ProbeFinding, WaitEnd};
@@ -23,6 +24,10 @@ use open_effect::OpenEffect;
 pub struct PastLedger {
     run: RunId,
     intent: u32,
+    /// The first run of its key, or the child run at its place of that, where it is not the first itself.
+    first: Option<RunId>,
+    /// The run that it is a child run of, and the partition of that one's journal.
+    parent: Option<(RunId, Date)>,
     /// The run that it follows, until what that one did is known.
     follows: Option<RunId>,
     /// The runs before it, the latest first.
@@ -30,6 +35,8 @@ pub struct PastLedger {
     effects: BTreeMap<String, PastEffect>,
     /// Effects that are not settled, by step.
     open: BTreeMap<String, OpenEffect>,
+    /// Effects that failed, by step: a run that is resumed may try them again.
+    closed: BTreeMap<String, OpenEffect>,
     /// What steps gave that change nothing.
     results: BTreeMap<String, PastResult>,
     /// What people were asked, by step: they may be asked again.
@@ -44,10 +51,13 @@ impl PastLedger {
         Self {
             run,
             intent: 0,
+            first: None,
+            parent: None,
             follows: None,
             runs: Vec::new(),
             effects: BTreeMap::new(),
             open: BTreeMap::new(),
+            closed: BTreeMap::new(),
             results: BTreeMap::new(),
             asked: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -57,6 +67,30 @@ impl PastLedger {
     /// The run before this one, where this one ended before it had read what that one did.
     pub fn unread(&self) -> Option<RunId> {
         self.follows
+    }
+
+    /// The run that it is a child run of, whose key says under which intent both ran.
+    pub fn parent(&self) -> Option<(RunId, Date)> {
+        self.parent
+    }
+
+    /// What it did was done under this intent of the key.
+    pub fn set_intent(&mut self, intent: u32) {
+        self.intent = intent;
+    }
+
+    /// The first run of its key and the later of two intents, where it ended before it had read what the
+    /// run before it did.
+    pub fn unread_since(&self, intent: u32) -> Option<(RunId, u32)> {
+        self.follows?;
+        Some((self.first?, intent.max(self.intent)))
+    }
+
+    /// Takes in what is kept of runs before this one whose history is gone.
+    pub fn remember(&mut self, kept: Vec<PastEffect>) {
+        for past in kept {
+            self.effects.entry(past.step.clone()).or_insert(past);
+        }
     }
 
     /// Takes in what the run before this one did, which this one did not come to read.
@@ -70,9 +104,14 @@ impl PastLedger {
         match event {
             Event::Follows(followed) => {
                 self.intent = followed.intent;
+                self.first = Some(followed.first);
                 self.follows = Some(followed.last);
             }
-            Event::Begun(begun) => self.follows = begun.last,
+            Event::Begun(begun) => {
+                self.first = begun.first;
+                self.parent = Some((begun.parent, begun.partition_date));
+                self.follows = begun.last;
+            }
             Event::Inherited {
                 runs,
                 effects,
@@ -89,6 +128,7 @@ impl PastLedger {
             }
             Event::Intended { .. } => self.intended(event, at),
             Event::Doubted { step, doubt, .. } => {
+                self.reopen(&step);
                 if let Some(open) = self.open.get_mut(&step) {
                     open.doubt = Some(doubt.settled_by);
                     open.is_doubted = true;
@@ -228,6 +268,7 @@ impl PastLedger {
             open.doubt = None;
         }
         self.close(step, &open, fault);
+        self.closed.insert(step.to_owned(), open);
     }
 
     fn close(&mut self, step: &str, open: &OpenEffect, fault: Fault) {
@@ -292,6 +333,9 @@ pub(crate) const APPROVAL: &str = "approval";
 
 /// What a past effect is called that another holder of its business key performed.
 pub(crate) const NAMED: &str = "named";
+
+/// What a past effect is called of which the generation is kept, and its history is gone.
+pub(crate) const KEPT: &str = "kept";
 
 /// What a past effect is called that was at its destination before anything was sent.
 pub(crate) const FOUND: &str = "found";

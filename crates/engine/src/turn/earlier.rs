@@ -4,16 +4,19 @@
 
 use std::time::Duration;
 
-use semel_model::RunId;
+use jiff::civil::Date;
 use semel_model::event::Event;
+use semel_model::{EffectId, PastEffect, PastOutcome, RunId};
 use semel_store::child_runs::NewChildRun;
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
 use semel_store::journal::LeaseChange;
 use semel_store::runs::Stage;
-use semel_store::{journal, runs, waits};
+use semel_store::{journal, kept_generations, late_responses, runs, waits};
 
+use super::kept::kept_of;
 use super::parent_state::{self, Unread};
 use super::{Turn, TurnError, unsure};
+use crate::memory::parsed_bytes;
 use crate::runtime::Runtime;
 use crate::state::{EarlierRuns, PastLedger};
 
@@ -28,6 +31,37 @@ impl Turn {
     /// journal with the next write, so that their history need not outlast this run. False where
     /// this run sleeps, because the one before it still acts: an operator resumed an item of it.
     pub(super) async fn read_earlier(&mut self) -> Result<bool, TurnError> {
+        let is_known = self.inherit().await?;
+        if is_known {
+            self.hear_late_responses().await?;
+        }
+        Ok(is_known)
+    }
+
+    /// Takes in what was answered late to effects that earlier runs left in doubt: it is kept under the run
+    /// that had sent them.
+    async fn hear_late_responses(&mut self) -> Result<(), TurnError> {
+        let earlier = self.state.earlier.as_ref();
+        let Some(effects) = earlier.and_then(|it| it.effects.as_ref()) else {
+            return Ok(());
+        };
+        let doubts = effects
+            .values()
+            .filter(|past| matches!(past.outcome, PastOutcome::InDoubt { .. }));
+        let doubts: Vec<EffectId> = doubts.map(|past| past.effect).collect();
+        if doubts.is_empty() {
+            return Ok(());
+        }
+        let late = late_responses::list_of_effects(self.cell(), self.run, &doubts).await;
+        let late = late.map_err(unsure)?;
+        let bytes = late.iter().map(|it| parsed_bytes(it.text().as_bytes()));
+        self.account.add(bytes.sum());
+        let late = late.iter().map(|it| (it.effect, it.read()));
+        self.late_responses.extend(late);
+        Ok(())
+    }
+
+    async fn inherit(&mut self) -> Result<bool, TurnError> {
         let Some(earlier) = &self.state.earlier else {
             return Ok(true);
         };
@@ -48,11 +82,17 @@ impl Turn {
     }
 
     async fn ledger_of(&self, last: RunId, earlier: &EarlierRuns) -> Result<Event, TurnError> {
-        let ledger = read_ledger(&self.runtime, self.release.namespace_id, last).await;
+        let (runtime, intent) = (&self.runtime, earlier.intent);
+        let ledger = read_ledger(runtime, self.release.namespace_id, last, intent).await;
         let unread = |error: Unread| TurnError::Unsure(format!("the ledger of {last}: {error}"));
-        let ledger = ledger.map_err(unread)?;
         let keeps = |step: &str| earlier.kept.iter().any(|kept| kept == step);
-        Ok(ledger.map_or_else(nothing, |ledger| ledger.inherited(earlier.intent, keeps)))
+        match ledger.map_err(unread)? {
+            Some(ledger) => Ok(ledger.inherited(intent, keeps)),
+            None => {
+                let kept = kept_of(runtime, earlier.first, intent).await;
+                Ok(without_history(kept.map_err(unsure)?))
+            }
+        }
     }
 
     /// Counts an effect that an earlier run had performed as a duplicate, stopped at the ledger.
@@ -74,15 +114,17 @@ impl Turn {
     }
 
     /// Takes in what answered the waits of the run. Their identities derive from the first run of
-    /// the key, so that they are not among what was loaded with the run.
-    pub(super) async fn load_answers(&mut self) -> Result<(), semel_store::ReadError> {
+    /// the key, so that they are not among what was loaded with the run. Gives about how many bytes they take.
+    pub(super) async fn load_answers(&mut self) -> Result<usize, semel_store::ReadError> {
         if self.state.earlier.is_none() {
-            return Ok(());
+            return Ok(0);
         }
         let answers = waits::list_answers(self.cell(), self.run, self.state.first()).await?;
-        let answers = answers.into_iter().map(|it| (it.wait, it.payload));
+        let bytes = answers.iter().map(|it| parsed_bytes(it.text().as_bytes()));
+        let bytes = bytes.sum();
+        let answers = answers.into_iter().map(|it| (it.wait, it.read()));
         self.answers = answers.collect();
-        Ok(())
+        Ok(bytes)
     }
 
     /// Says of child runs which ones stood at their places in earlier runs of the key.
@@ -102,10 +144,18 @@ impl Turn {
         let known = runs::list_known(self.cell(), &places)
             .await
             .map_err(unsure)?;
-        for (child, key) in children.iter_mut().zip(keys) {
-            let first = earlier.first.child(step, key);
+        let firsts: Vec<RunId> = keys
+            .iter()
+            .map(|key| earlier.first.child(step, key))
+            .collect();
+        let kept = kept_generations::list_known(self.cell(), &firsts)
+            .await
+            .map_err(unsure)?;
+        for ((child, key), first) in children.iter_mut().zip(keys).zip(firsts) {
             let mut at_place = earlier.runs.iter().map(|run| run.child(step, key));
             let last = at_place.find(|run| known.contains(run));
+            // Gone, but something of it is kept, which the child run reads as it would read the ledger.
+            let last = last.or_else(|| kept.contains(&first).then_some(first));
             child.follows = Some((first, last));
         }
         Ok(())
@@ -113,11 +163,13 @@ impl Turn {
 }
 
 /// What a run and those before it did, from their journals; nothing where those are gone. A run that
-/// ended before it had read what the one before it did leaves that to the next.
+/// ended before it had read what the one before it did leaves that to the next. `intent` is that of whoever
+/// reads.
 pub(crate) async fn read_ledger(
     runtime: &Runtime,
     namespace_id: i32,
     run: RunId,
+    intent: u32,
 ) -> Result<Option<PastLedger>, Unread> {
     let mut read = Vec::new();
     let mut next = Some(run);
@@ -126,11 +178,21 @@ pub(crate) async fn read_ledger(
             let reason = format!("{UNREAD_RUNS_MAX} runs of the key ended before their first step");
             return Err(Unread::Unavailable(reason));
         }
-        let Some(ledger) = read_journal(runtime, namespace_id, run).await? else {
+        let Some(mut ledger) = read_journal(runtime, namespace_id, run).await? else {
             break;
         };
+        if intent > 0
+            && let Some(parent) = ledger.parent()
+        {
+            ledger.set_intent(intent_of(runtime, parent).await?);
+        }
         next = ledger.unread();
         read.push(ledger);
+    }
+    if let Some(oldest) = read.last_mut()
+        && let Some((first, intent)) = oldest.unread_since(intent)
+    {
+        oldest.remember(kept_of(runtime, first, intent).await?);
     }
     let mut read = read.into_iter().rev();
     let first = read.next();
@@ -164,11 +226,32 @@ async fn read_journal(
     Ok(Some(ledger))
 }
 
-/// The history of earlier runs is gone.
-fn nothing() -> Event {
+/// Under which intent of its key a run ran, by the first rows of its journal and of those that it is a child
+/// run of.
+async fn intent_of(runtime: &Runtime, of: (RunId, Date)) -> Result<u32, Unread> {
+    let mut next = Some(of);
+    while let Some((run, partition_date)) = next.take() {
+        let first = journal::read_first(runtime.cell.of(run), partition_date, run).await?;
+        let Some(first) = first else {
+            break;
+        };
+        for event in parent_state::read(&first)? {
+            if let Event::Follows(followed) = &event {
+                return Ok(followed.intent);
+            }
+            if let Event::Begun(begun) = event {
+                next = Some((begun.parent, begun.partition_date));
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// The history of earlier runs is gone, but for what is kept of some of their effects.
+fn without_history(kept: Vec<PastEffect>) -> Event {
     Event::Inherited {
         runs: Vec::new(),
-        effects: Vec::new(),
+        effects: kept,
         results: Vec::new(),
     }
 }

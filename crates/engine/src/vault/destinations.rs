@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use semel_model::Connection;
+use semel_model::{Connection, Span};
 use semel_steps::Destination;
 
 /// The destinations of a namespace, by name.
@@ -22,6 +22,13 @@ impl Destinations {
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Arc<Destination>> {
         self.by_name.get(name)
+    }
+
+    /// The longest that one of them remembers a key.
+    pub(super) fn longest_window(&self) -> Option<Span> {
+        let all = self.by_name.values();
+        all.filter_map(|it| it.connection.idempotency_keys.window)
+            .max()
     }
 
     /// What its owner says of the connection of that name.

@@ -12,6 +12,8 @@ use serde_json::json;
 use crate::world::World;
 
 mod by_hand;
+mod intents;
+mod late;
 
 const CHARGE: &str = "\x20 - id: charge\n    guard: review\n    \
     http: { post: 'PEER/plain/charges', json: { order: '${{ input.id }}' } }\n    \

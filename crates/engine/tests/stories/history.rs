@@ -8,11 +8,13 @@ use semel_engine::Actor;
 use semel_model::run::RunState;
 use semel_model::{RunId, Span};
 use semel_store::namespaces::{self, NamespaceChange};
-use semel_store::retention;
+use semel_store::retention::{self, ClaimRule};
 use semel_testkit::peer::Behaviour;
 use semel_testkit::{until, until_some};
 
 use crate::world::World;
+
+mod kept;
 
 const HISTORY: Span = Span::from_const_secs(90 * 86_400);
 
@@ -48,7 +50,8 @@ async fn delete_old(world: &World, least: u64) -> Result<u64> {
         loop {
             let page = retention::list_old(cell, release, cursor, HISTORY).await?;
             loop {
-                let deleted = retention::delete_old(cell, &page.claims, HISTORY, false).await?;
+                let rule = ClaimRule::default();
+                let deleted = retention::delete_old(cell, &page.claims, HISTORY, rule).await?;
                 deleted_runs.add(deleted.count);
                 if !deleted.more {
                     break;
@@ -213,7 +216,8 @@ async fn what_an_earlier_run_did_for_an_item_is_not_repeated() -> Result<()> {
 #[tokio::test]
 async fn a_held_key_keeps_its_run_and_a_key_of_new_intents_its_count() -> Result<()> {
     let world = World::start().await?;
-    let steps = "steps:\n  - id: add\n    kv: { add: n }\n";
+    let steps =
+        "steps:\n  - id: add\n    guard: review\n    http: { post: 'PEER/plain/adds', text: hi }\n";
     world.publish(&format!("keep: 200d\n{steps}")).await?;
     let (held, _) = world.play(r#"{"id":"held"}"#).await?;
 

@@ -15,7 +15,8 @@ use semel_api::Code;
 use semel_api::types::{Cancel, EraseRun, PreviewReplay, Resume, RunDetail, RunStatus};
 use semel_engine::{Bucket, ResourceLocation};
 use semel_model::{SecretText, Span};
-use semel_store::{archives, clock, retention};
+use semel_store::retention::{self, ClaimRule};
+use semel_store::{archives, clock};
 use semel_testkit::{S3, s3, until, until_some};
 use serde_json::json;
 
@@ -111,7 +112,8 @@ async fn what_changes_while_its_file_is_written_is_not_deleted() -> Result<()> {
     stage.client().await?.resume_run(run, &resume, "r").await?;
 
     let written = (&file, &content);
-    let deleted = retention::delete_archived(cell.every(), &keys, written, HISTORY, false).await?;
+    let rule = ClaimRule::default();
+    let deleted = retention::delete_archived(cell.every(), &keys, written, HISTORY, rule).await?;
 
     assert_eq!((count, deleted), (1, None));
     assert!(left(&stage, run).await? > 0, "the run is where it was");
@@ -134,7 +136,8 @@ async fn what_is_erased_while_its_file_is_written_stays_in_no_file() -> Result<(
     client.erase_run(run, &because("request 118"), "e").await?;
 
     let written = (&file, &content);
-    let deleted = retention::delete_archived(cell.every(), &keys, written, HISTORY, false).await?;
+    let rule = ClaimRule::default();
+    let deleted = retention::delete_archived(cell.every(), &keys, written, HISTORY, rule).await?;
     archives::discard(cell.every(), &file).await?;
     let engine = stage.serve(None).await?;
     let first = stage.path()?.join(&file.object);

@@ -13,10 +13,11 @@ use super::events::to_text;
 use super::{LeaseChange, Transition, WaitChange};
 use crate::column_text::ColumnText;
 use crate::gate_exits::GateExit;
+use crate::kept_generations::GenerationChange;
 use crate::runs::Stage;
 use crate::{
-    alerts, approvals, attention, audit, claims, effects, event_waits, gate_exits, kv,
-    named_effects, outbox, tasks,
+    alerts, approvals, attention, audit, claims, effects, event_waits, gate_exits,
+    kept_generations, kv, named_effects, outbox, tasks,
 };
 
 /// Which run each transition moves, under which lease, and what happens to the lease.
@@ -88,6 +89,7 @@ pub(super) struct Columns<'a> {
     pub(super) alerts: alerts::Rows<'a>,
     pub(super) gate_exits: gate_exits::Rows,
     pub(super) notices: named_effects::NoticeRows<'a>,
+    pub(super) kept: kept_generations::Rows<'a>,
     pub(super) ended_children: EndedChildren,
     pub(super) event_waits: event_waits::Rows<'a>,
     pub(super) acts: audit::Rows<'a>,
@@ -168,6 +170,7 @@ impl<'a> Columns<'a> {
             alerts: alerts::Rows::default(),
             gate_exits: gate_exits::Rows::default(),
             notices: named_effects::NoticeRows::default(),
+            kept: kept_generations::Rows::default(),
             ended_children: EndedChildren::default(),
             event_waits: event_waits::Rows::default(),
             acts: audit::Rows::default(),
@@ -243,6 +246,9 @@ impl<'a> Columns<'a> {
             };
             self.notices.push(origin, notice);
         }
+        for change in item.kept.iter().filter(|it| !did_not_happen(made, it)) {
+            self.kept.push(change);
+        }
         for act in &item.acts {
             self.acts.push(act);
         }
@@ -283,6 +289,15 @@ impl<'a> Columns<'a> {
             WaitChange::Cancel { wait } => self.cancelled.push(*wait.as_uuid()),
         }
     }
+}
+
+/// Whether a write was expected to perform or undo an effect, and made an event that says it did not.
+fn did_not_happen(made: Option<&Event>, change: &GenerationChange) -> bool {
+    let Some(Event::Failed { step, .. }) = made else {
+        return false;
+    };
+    let of = step.strip_suffix(".undo");
+    change.step == *step || (change.undone && of == Some(change.step.as_str()))
 }
 
 fn journal_text<'a>(item: &'a Transition, made: Option<&Event>) -> Cow<'a, str> {

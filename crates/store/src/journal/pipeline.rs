@@ -19,8 +19,8 @@ use super::{LOCK, LOCK_ROWS, Transition};
 use crate::writer::connection::PreparedClient;
 use crate::writer::rows::{Column, sent};
 use crate::{
-    alerts, approvals, attention, audit, child_runs, claims, event_waits, gate_exits, kv,
-    late_responses, locks, named_effects, outbox, pauses, tasks, waits,
+    alerts, approvals, attention, audit, child_runs, claims, event_waits, gate_exits,
+    kept_generations, kv, late_responses, locks, named_effects, outbox, pauses, tasks, waits,
 };
 
 // Crosses slots (V1): entries of `kv` and locks change in the commit of a run of another slot. With a
@@ -52,6 +52,7 @@ pub(super) const EXTRA_STATEMENTS: &[&str] = &[
     alerts::RAISE,
     gate_exits::NOTE,
     named_effects::NOTE,
+    kept_generations::KEEP,
     child_runs::END,
     event_waits::OPEN,
     event_waits::CLOSE,
@@ -162,6 +163,9 @@ impl<'a> Pipeline<'a> {
         }
         if let Some(values) = columns.notices.values() {
             self.send(named_effects::NOTE, values);
+        }
+        if let Some(values) = columns.kept.values() {
+            self.send(kept_generations::KEEP, values);
         }
         if !columns.acts.is_empty() {
             self.send(audit::APPEND, columns.acts.values().to_vec());

@@ -13,6 +13,7 @@ use crate::attention;
 use crate::audit::AuditEntry;
 use crate::claims::NextRun;
 use crate::event_waits::Topic;
+use crate::kept_generations::GenerationChange;
 use crate::kv::{self, Write};
 use crate::named_effects::NameNotice;
 use crate::outbox::Emitted;
@@ -55,6 +56,8 @@ pub struct Transition {
     pub leaves_gates: Vec<GateId>,
     /// What the run came to at named effects, which have to know.
     pub notices: Vec<NameNotice>,
+    /// What sets the generations of steps apart.
+    pub kept: Vec<GenerationChange>,
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
     /// The next run of its key, where an operator replays the run and it ends by that.
@@ -91,6 +94,7 @@ impl Transition {
         let tells = !self.emitted.is_empty()
             || !self.leaves_gates.is_empty()
             || !self.notices.is_empty()
+            || !self.kept.is_empty()
             || !self.acts.is_empty()
             || !self.alerts.is_empty();
         parks

@@ -1,10 +1,11 @@
 //! What time does to named effects: leases that are over, and what is remembered no longer.
 
 use jiff::Timestamp;
-use semel_model::{Key, NamedEffectId};
+use semel_model::{Key, NamedEffectId, Span};
 use tokio_postgres::Row;
 
 use crate::alerts::raise;
+use crate::attention::named::named_lapsed;
 use crate::cell::{EveryCell, ReadError};
 
 /// What another statement has locked is passed over: a heartbeat or a report may save it.
@@ -23,7 +24,9 @@ const LAPSE: &str = concat!(
            fault = json_build_object('code', $2::text,
                                      'message', 'the process that held the key was lost')
      WHERE n.id = ANY (ARRAY(SELECT id FROM over)) AND n.lease_until <= (SELECT moment())
- RETURNING n.id, n.namespace_id, n.scope, n.key, n.holder_name, n.heartbeat_at),
+ RETURNING n.id, n.namespace_id, n.scope, n.key, n.holder_name, n.heartbeat_at, n.begun_at)",
+    named_lapsed!(),
+    ",
     raised AS (
         ",
     raise!(
@@ -35,11 +38,21 @@ const LAPSE: &str = concat!(
     SELECT id, scope, key, holder_name, heartbeat_at FROM lapsed"
 );
 
-/// What is expired becomes absent, one generation on, and keeps nothing of what it was. Its generation
-/// is kept without end: a `db` step's marker, or a destination that honours keys, may remember a key
-/// for longer than Semel remembers the effect, and a name that began again at generation 0 would have
-/// its new effect taken for the old one.
-const FORGET: &str = "/* commits alone: named effect expiry */
+/// When a name goes whose generation was used: a destination may remember a key for longer than Semel
+/// remembers the effect, and a name that began again at generation 0 would have its new effect taken for
+/// the old one. A destination that honours keys forgets them; the marker of a `db` step, or a program
+/// that was given the key, need not.
+macro_rules! remembered {
+    () => {
+        "CASE WHEN n.endless THEN 'infinity'::timestamptz
+                             ELSE (SELECT moment()) + interval '366 days' END"
+    };
+}
+pub(super) use remembered;
+
+/// What is expired becomes absent, one generation on, and keeps nothing of what it was but that.
+const FORGET: &str = concat!(
+    "/* commits alone: named effect expiry */
     WITH over AS (
         SELECT id
           FROM named_effects
@@ -50,15 +63,18 @@ const FORGET: &str = "/* commits alone: named effect expiry */
     UPDATE named_effects n
        SET state = 'absent', generation = n.generation + 1, fingerprint = NULL, settled_at = NULL,
            settled_by = NULL, result = NULL, external_id = NULL, status = NULL, fault = NULL,
-           note = NULL, expires_at = 'infinity'
-     WHERE n.id = ANY (ARRAY(SELECT id FROM over)) AND n.state IN ('done', 'failed')";
+           note = NULL, expires_at = ",
+    remembered!(),
+    "
+     WHERE n.id = ANY (ARRAY(SELECT id FROM over)) AND n.state IN ('done', 'failed')"
+);
 
-/// Only what nothing was done under: its holds were freed, and its first key is as good as new.
+/// What nothing was done under, so that its first key is as good as new, and what no destination remembers.
 const REMOVE: &str = "/* commits alone: named effect removal */
     WITH over AS (
         SELECT id
           FROM named_effects
-         WHERE expires_at <= (SELECT moment()) AND state = 'absent'
+         WHERE expires_at <= (SELECT moment()) - make_interval(secs => $2) AND state = 'absent'
          ORDER BY expires_at
          LIMIT $1
            FOR UPDATE SKIP LOCKED)
@@ -72,6 +88,10 @@ const BATCH_MAX: i64 = 1_000;
 
 /// How long a name is kept whose first hold was freed, in seconds: 30 days.
 pub(super) const ABSENT_SECS: f64 = 30.0 * 86_400.0;
+
+/// How long the generation of a name is kept, in seconds, where no connection remembers keys for longer: 366
+/// days, as `remembered` says.
+const REMEMBERED_SECS: f64 = 366.0 * 86_400.0;
 
 /// The code of the fault of a script that was lost.
 pub(super) const LEASE_LOST: &str = "lease-lost";
@@ -101,12 +121,14 @@ pub async fn lapse(cell: EveryCell<'_>) -> Result<Vec<LapsedEffect>, ReadError> 
     Ok(rows.iter().map(read_lapsed).collect())
 }
 
-/// Makes absent what is expired, and removes names under which nothing was done for long. Says how many rows changed,
+/// Makes absent what is expired, and removes names under which nothing was done for long, or of which no
+/// destination remembers a key: `longest` is the longest that a connection says. Says how many rows changed,
 /// and whether there may be more.
-pub async fn expire(cell: EveryCell<'_>) -> Result<(u64, bool), ReadError> {
+pub async fn expire(cell: EveryCell<'_>, longest: Span) -> Result<(u64, bool), ReadError> {
+    let longer = (longest.as_secs_f64() - REMEMBERED_SECS).max(0.0);
     let client = cell.reader().await?;
     let forgotten = client.execute(FORGET, &[&BATCH_MAX]).await?;
-    let removed = client.execute(REMOVE, &[&BATCH_MAX]).await?;
+    let removed = client.execute(REMOVE, &[&BATCH_MAX, &longer]).await?;
     let more = forgotten.max(removed) == BATCH_MAX.unsigned_abs();
     Ok((forgotten + removed, more))
 }

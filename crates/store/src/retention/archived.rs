@@ -17,8 +17,9 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::claims::{self, ClaimRule, EndedKey};
 use super::judge::{KeyVerdict, judge};
-use super::runs::{DELETE_MAX, FREE_CLAIMS, TREE, delete};
+use super::runs::{DELETE_MAX, TREE, delete};
 use crate::archives::{self, ArchivedRun, FileContent, SpareFile};
 use crate::cell::{EveryCell, ReadError};
 
@@ -81,7 +82,7 @@ pub struct GoingKeys {
 struct Going {
     key: GoingKey,
     tree: Vec<(Uuid, Option<Date>)>,
-    frees: bool,
+    ends: Option<EndedKey>,
 }
 
 /// What of some keys would be deleted now. A key goes whole.
@@ -89,11 +90,11 @@ pub async fn list_going(
     cell: EveryCell<'_>,
     claims: &[ClaimId],
     history: Span,
-    keeps_claims: bool,
+    rule: ClaimRule,
 ) -> Result<GoingKeys, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
-    let going = list_within(&tx, claims, history, keeps_claims).await;
+    let going = list_within(&tx, claims, history, rule).await;
     // Not by being dropped: whoever looks at the keys next would find them locked, and pass them over.
     tx.rollback().await?;
     going
@@ -103,9 +104,9 @@ async fn list_within(
     tx: &deadpool_postgres::Transaction<'_>,
     claims: &[ClaimId],
     history: Span,
-    keeps_claims: bool,
+    rule: ClaimRule,
 ) -> Result<GoingKeys, ReadError> {
-    let verdicts = judge(tx, claims, history, keeps_claims).await?;
+    let verdicts = judge(tx, claims, history, rule).await?;
     let (mut going, mut count, mut too_large) = (Vec::new(), 0, Vec::new());
     for verdict in verdicts.into_iter().filter(|it| !it.gone.is_empty()) {
         let claim = ClaimId::from_uuid(verdict.claim);
@@ -130,14 +131,14 @@ pub async fn delete_archived(
     keys: &[GoingKey],
     (file, content): (&SpareFile, &FileContent),
     history: Span,
-    keeps_claims: bool,
+    rule: ClaimRule,
 ) -> Result<Option<u64>, ReadError> {
     let mut client = cell.reader().await?;
     // What changes after the stamps are compared refuses the commit.
     let tx = client.build_transaction();
     let tx = tx.isolation_level(IsolationLevel::RepeatableRead);
     let tx = tx.start().await?;
-    let deleted = delete_in(&tx, keys, (file, content), history, keeps_claims).await;
+    let deleted = delete_in(&tx, keys, (file, content), history, rule).await;
     match deleted {
         Ok(Some(count)) => match tx.commit().await {
             Ok(()) => Ok(Some(count)),
@@ -168,19 +169,18 @@ async fn delete_in(
     keys: &[GoingKey],
     (file, content): (&SpareFile, &FileContent),
     history: Span,
-    keeps_claims: bool,
+    rule: ClaimRule,
 ) -> Result<Option<u64>, ReadError> {
     let claims: Vec<ClaimId> = keys.iter().map(|key| key.claim).collect();
     let mut going = Vec::new();
-    for verdict in judge(tx, &claims, history, keeps_claims).await? {
+    for verdict in judge(tx, &claims, history, rule).await? {
         let Some(one) = look(tx, verdict).await? else {
             return Ok(None);
         };
         going.push(one);
     }
     let trees: Vec<_> = going.iter().map(|one| one.tree.clone()).collect();
-    let frees = going.iter().filter(|one| one.frees);
-    let frees: Vec<Uuid> = frees.map(|one| *one.key.claim.as_uuid()).collect();
+    let ended: Vec<EndedKey> = going.iter().filter_map(|one| one.ends).collect();
     if stamped(tx, going).await? != keys {
         return Ok(None);
     }
@@ -193,7 +193,7 @@ async fn delete_in(
     for part in tree.chunks(DELETE_MAX) {
         count += delete(tx, part).await?;
     }
-    tx.execute(FREE_CLAIMS, &[&frees]).await?;
+    claims::end(tx, &ended, rule.memory).await?;
     Ok(Some(count))
 }
 
@@ -227,7 +227,7 @@ async fn look(
             stamp: String::new(),
         },
         tree,
-        frees: verdict.frees,
+        ends: verdict.ends,
     }))
 }
 

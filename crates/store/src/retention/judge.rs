@@ -6,7 +6,8 @@
 //! - A run that another one followed goes once a later run has read what was done before it, so that
 //!   no effect is forgotten that the next run of the key would repeat. One with items or branches
 //!   stays until all of its key goes: each of those is read by the one that stands at its place later.
-//! - With the last run of a key that is free goes its claim.
+//! - With the last run of a key that is free goes its claim, unless a destination may remember its keys
+//!   (`claims`).
 
 use std::collections::BTreeMap;
 
@@ -14,6 +15,7 @@ use semel_model::{ClaimId, RunId, Span};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::claims::{ClaimRule, EndedKey};
 use crate::cell::ReadError;
 
 /// Whether a run of a key has not ended, something of it is in doubt or waits for an operator, or a named
@@ -58,24 +60,22 @@ pub(super) struct KeyVerdict {
     pub(super) namespace_id: i32,
     /// The runs that go, without their child runs.
     pub(super) gone: Vec<Uuid>,
-    /// Whether its claim goes as well.
-    pub(super) frees: bool,
+    /// The key, where these are all of its runs.
+    pub(super) ends: Option<EndedKey>,
 }
 
 /// Judges keys, and keeps their claims and runs locked. A key that another session has locked is left out.
-/// `keeps_claims` where a key that comes back is a new intent: its claim counts those, and stays.
 pub(super) async fn judge(
     tx: &deadpool_postgres::Transaction<'_>,
     claims: &[ClaimId],
     history: Span,
-    keeps_claims: bool,
+    rule: ClaimRule,
 ) -> Result<Vec<KeyVerdict>, ReadError> {
     let ids: Vec<Uuid> = claims.iter().map(|claim| *claim.as_uuid()).collect();
     let locked = tx.query(LOCK, &[&ids]).await?;
     let locked = locked.iter().map(|row| {
         let (is_free, has_intents): (bool, bool) = (row.get(1), row.get(2));
-        let may_go = is_free && !has_intents && !keeps_claims;
-        (row.get::<_, Uuid>(0), (is_free, may_go))
+        (row.get::<_, Uuid>(0), (is_free, has_intents || rule.counts))
     });
     let locked: BTreeMap<Uuid, (bool, bool)> = locked.collect();
     let ids: Vec<Uuid> = locked.keys().copied().collect();
@@ -95,13 +95,13 @@ pub(super) async fn judge(
         });
     }
     let verdict = |(claim, judged): (Uuid, Vec<JudgedRun>)| {
-        let (is_free, may_go) = locked[&claim];
+        let (is_free, counts) = locked[&claim];
         let (gone, is_whole) = which_go(&judged, is_free);
         KeyVerdict {
             claim,
             namespace_id: judged.first().map_or(0, |run| run.namespace_id),
             gone,
-            frees: is_whole && may_go,
+            ends: is_whole.then_some(EndedKey { claim, counts }),
         }
     };
     Ok(keys.into_iter().map(verdict).collect())

@@ -9,6 +9,7 @@ use semel_model::{ClaimId, RunId, Span};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::claims::{self, ClaimRule, EndedKey};
 use super::judge::judge;
 use crate::cell::{EveryCell, ReadError};
 
@@ -82,10 +83,7 @@ const DELETE: &str = "/* commits alone: delete runs */
 pub(super) const CLOSE: &str = "
     UPDATE runs SET closed_at = coalesce(closed_at, moment()) WHERE id = ANY ($1)";
 
-pub(super) const FREE_CLAIMS: &str =
-    "DELETE FROM claims WHERE id = ANY ($1) AND expires_at IS NULL";
-
-pub(crate) const STATEMENTS: &[&str] = &[RELEASES, PAGE, TREE, DELETE, CLOSE, FREE_CLAIMS];
+pub(crate) const STATEMENTS: &[&str] = &[RELEASES, PAGE, TREE, DELETE, CLOSE];
 
 /// How many runs a page has. The keys of a page are judged in one transaction.
 const PAGE_MAX: usize = 200;
@@ -156,17 +154,16 @@ pub async fn list_old(
     Ok(OldRuns { claims, next })
 }
 
-/// Deletes the runs of keys that are past their time. `keeps_claims` where a key that comes back is a
-/// new intent: its claim counts those, and stays.
+/// Deletes the runs of keys that are past their time, and their claims as `rule` says.
 pub async fn delete_old(
     cell: EveryCell<'_>,
     claims: &[ClaimId],
     history: Span,
-    keeps_claims: bool,
+    rule: ClaimRule,
 ) -> Result<DeletedRuns, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
-    let deleted = delete_within(&tx, claims, history, keeps_claims).await;
+    let deleted = delete_within(&tx, claims, history, rule).await;
     match &deleted {
         Ok(_) => tx.commit().await?,
         // Not by being dropped: whoever judges the keys one by one would find them locked, and pass
@@ -180,22 +177,21 @@ async fn delete_within(
     tx: &deadpool_postgres::Transaction<'_>,
     claims: &[ClaimId],
     history: Span,
-    keeps_claims: bool,
+    rule: ClaimRule,
 ) -> Result<DeletedRuns, ReadError> {
     let mut batch = DeletedBatch::default();
-    for key in judge(tx, claims, history, keeps_claims).await? {
-        let claim = key.frees.then_some(key.claim);
+    for key in judge(tx, claims, history, rule).await? {
         if !batch.add_key(tx, key.gone).await? {
             break;
         }
-        batch.free.extend(claim);
+        batch.ended.extend(key.ends);
     }
     if batch.tree.is_empty() {
         return Ok(DeletedRuns::default());
     }
     let count = delete(tx, &batch.tree).await?;
     tx.execute(CLOSE, &[&batch.halved]).await?;
-    tx.execute(FREE_CLAIMS, &[&batch.free]).await?;
+    claims::end(tx, &batch.ended, rule.memory).await?;
     Ok(DeletedRuns {
         count,
         more: batch.is_full,
@@ -207,8 +203,8 @@ async fn delete_within(
 struct DeletedBatch {
     /// Runs and child runs, with the partition of their journal where they began.
     tree: Vec<(Uuid, Option<Date>)>,
-    /// Claims that go as well.
-    free: Vec<Uuid>,
+    /// Keys that lose all of their runs.
+    ended: Vec<EndedKey>,
     /// Runs that lose a part of their child runs only.
     halved: Vec<Uuid>,
     is_full: bool,

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use semel_model::{ClaimVerdict, RunId, Span};
-use semel_store::{claims, clock, retention};
+use semel_store::kept_generations::KeyMemory;
+use semel_store::retention::{self, ClaimRule};
+use semel_store::{claims, clock};
 
 use crate::world::{World, delivery};
 
@@ -110,9 +112,77 @@ async fn a_key_whose_later_run_has_a_zero_byte_goes_in_its_time() -> Result<()> 
     clock::move_ahead(&world.cell, Duration::from_secs(2 * 86_400)).await?;
 
     let day = Span::from_secs(86_400);
-    let deleted = retention::delete_old(world.cell.every(), &[back.claim], day, false).await?;
+    let rule = ClaimRule::default();
+    let deleted = retention::delete_old(world.cell.every(), &[back.claim], day, rule).await?;
 
     assert_eq!((deleted.count, deleted.more), (2, false));
+    Ok(())
+}
+
+/// The marker of a `db` step has no end, and a key that a destination honours has one.
+#[tokio::test]
+async fn a_claim_stays_for_as_long_as_a_key_of_its_effects_is_remembered() -> Result<()> {
+    let world = World::start().await?;
+    let client = world.connect().await?;
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let (http, db) = (delivery("http", "{}", None)?, delivery("db", "{}", None)?);
+    for (back, until) in [(&http, "12 days"), (&db, "infinity")] {
+        world.bring_back(back, 1).await?;
+        let first = RunId::derive(back.claim, 0);
+        let keep = "INSERT INTO kept_generations (first_run, step, generation, intent, undone, kept_until)
+                    SELECT $1, 'row', 0, 0, true,
+                           CASE $2 WHEN 'infinity' THEN 'infinity' ELSE moment() + $2::text::interval END";
+        client.execute(keep, &[first.as_uuid(), &until]).await?;
+    }
+    let left = async || -> Result<(i64, i64)> {
+        let left = "SELECT (SELECT count(*) FROM claims), (SELECT count(*) FROM kept_generations)";
+        let row = client.query_one(left, &[]).await?;
+        Ok((row.get(0), row.get(1)))
+    };
+
+    clock::move_ahead(&world.cell, days(2)).await?;
+    let old = [http.claim, db.claim];
+    let day = Span::from_secs(86_400);
+    let rule = ClaimRule::default();
+    let deleted = retention::delete_old(world.cell.every(), &old, day, rule).await?;
+    retention::sweep(world.cell.every()).await?;
+    let while_remembered = left().await?;
+    clock::move_ahead(&world.cell, days(11)).await?;
+    retention::sweep(world.cell.every()).await?;
+
+    assert_eq!(deleted.count, 4);
+    assert_eq!(while_remembered, (2, 2));
+    assert_eq!(left().await?, (1, 1), "the one with a marker stays");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_that_counts_intents_goes_when_no_destination_remembers_its_keys() -> Result<()> {
+    let world = World::start().await?;
+    let client = world.connect().await?;
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let back = delivery("back", "{}", None)?;
+    world.bring_back(&back, 1).await?;
+    let left = async || -> Result<i64> {
+        let left = "SELECT count(*) FROM claims";
+        Ok(client.query_one(left, &[]).await?.get(0))
+    };
+    let rule = ClaimRule {
+        counts: true,
+        memory: KeyMemory::For(Span::from_secs(10 * 86_400)),
+    };
+
+    clock::move_ahead(&world.cell, days(2)).await?;
+    let day = Span::from_secs(86_400);
+    let deleted = retention::delete_old(world.cell.every(), &[back.claim], day, rule).await?;
+    clock::move_ahead(&world.cell, days(9)).await?;
+    retention::sweep(world.cell.every()).await?;
+    let while_remembered = left().await?;
+    clock::move_ahead(&world.cell, days(2)).await?;
+    retention::sweep(world.cell.every()).await?;
+
+    assert_eq!((deleted.count, while_remembered), (2, 1));
+    assert_eq!(left().await?, 0);
     Ok(())
 }
 

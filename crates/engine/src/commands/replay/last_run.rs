@@ -17,6 +17,7 @@ use crate::catalogue::Release;
 use crate::runtime::Runtime;
 use crate::state::{Current, FoldedRun, PastLedger};
 use crate::turn::earlier::read_ledger;
+use crate::turn::kept::kept_of;
 use crate::turn::parent_state::{self, Unread};
 
 /// How many earlier runs of a key are read for what they sent.
@@ -70,9 +71,13 @@ impl Runtime {
         let gone = "its history has been deleted, so Semel cannot know what it did";
         let accepted = first.ok_or_else(|| unfit(&view, gone))?;
         if let Some(before) = ledger.unread() {
-            let before = read_ledger(self, namespace_id, before).await;
-            if let Some(before) = before.map_err(|error| unread(&view, error))? {
-                ledger.follow(before);
+            let before = read_ledger(self, namespace_id, before, held.intent).await;
+            match before.map_err(|error| unread(&view, error))? {
+                Some(before) => ledger.follow(before),
+                None => {
+                    let first = RunId::derive(held.claim, 0);
+                    ledger.remember(kept_of(self, first, held.intent).await?);
+                }
             }
         }
         let ledger = ledger.inherited(held.intent, |_| true);

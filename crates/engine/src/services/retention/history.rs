@@ -130,7 +130,7 @@ async fn delete(
     claims: &[ClaimId],
     policy: &Policy,
 ) -> Result<DeletedRuns, ReadError> {
-    let (cell, history, keeps) = (runtime.cell.every(), policy.history, policy.keeps_claims);
+    let (cell, history, keeps) = (runtime.cell.every(), policy.history, policy.claims);
     match retention::delete_old(cell, claims, history, keeps).await {
         Err(error) if error.refusal().is_some() => {}
         deleted => return deleted,

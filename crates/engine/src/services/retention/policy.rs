@@ -1,14 +1,19 @@
 //! How long the runs of a release are kept.
 
+use semel_flow::Step;
 use semel_model::Span;
 use semel_store::ReadError;
+use semel_store::kept_generations::KeyMemory;
+use semel_store::retention::ClaimRule;
 
+use crate::catalogue::Release;
+use crate::event::key_memory;
 use crate::runtime::Runtime;
 
 /// What holds for the runs of a release.
 pub(super) struct Policy {
     pub(super) history: Span,
-    pub(super) keeps_claims: bool,
+    pub(super) claims: ClaimRule,
 }
 
 /// What the live release of the flow says, for the runs of all of its releases, or else what the namespace or the server
@@ -18,7 +23,10 @@ pub(super) async fn policy_of(runtime: &Runtime, release: i32) -> Result<Policy,
     let Some(own) = runtime.catalogue.get(release).await? else {
         return Ok(Policy {
             history: default.max(KEEP_MAX),
-            keeps_claims: true,
+            claims: ClaimRule {
+                counts: true,
+                memory: KeyMemory::Forever,
+            },
         });
     };
     let live = runtime
@@ -31,8 +39,31 @@ pub(super) async fn policy_of(runtime: &Runtime, release: i32) -> Result<Policy,
     let is_new = |flow: &semel_flow::Flow| flow.expires_as_new;
     Ok(Policy {
         history: said.or(of_namespace).unwrap_or(default).max(own.flow.keep),
-        keeps_claims: is_new(&own.flow) || live.is_some_and(|it| is_new(&it.flow)),
+        claims: ClaimRule {
+            counts: is_new(&own.flow) || live.as_ref().is_some_and(|it| is_new(&it.flow)),
+            memory: live
+                .iter()
+                .chain([&own])
+                .map(|release| longest_memory(runtime, release))
+                .max()
+                .unwrap_or(KeyMemory::Forever),
+        },
     })
+}
+
+/// The longest that a destination of a release's steps remembers a key, by what it and the connections say now.
+fn longest_memory(runtime: &Runtime, release: &Release) -> KeyMemory {
+    let destinations = runtime.destinations(release);
+    let of_step = |step: &Step| {
+        let connection = step.connection();
+        key_memory(
+            step,
+            connection.and_then(|name| destinations.connection(name)),
+        )
+    };
+    let memories = release.flow.steps.iter().filter_map(of_step);
+    let nothing = KeyMemory::For(Span::from_const_secs(0));
+    memories.max().unwrap_or(nothing)
 }
 
 /// The longest time that keys are kept.

@@ -95,6 +95,7 @@ impl PendingWrite {
                 .take(before.notices)
                 .cloned()
                 .collect(),
+            kept: refused.kept.iter().take(before.kept).cloned().collect(),
             alerts: refused.alerts.iter().take(before.alerts).cloned().collect(),
             record: before.record,
         };
@@ -123,6 +124,7 @@ pub(in crate::turn) struct BeforeChanges {
     tasks: usize,
     approvals: usize,
     notices: usize,
+    kept: usize,
     alerts: usize,
     emitted: usize,
     departs: usize,
@@ -148,6 +150,7 @@ impl BeforeChanges {
             tasks: changes.tasks.len(),
             approvals: changes.approvals.len(),
             notices: changes.notices.len(),
+            kept: changes.kept.len(),
             alerts: changes.alerts.len(),
             emitted: emitted.len(),
             departs: departs.len(),

@@ -15,7 +15,7 @@ use semel_engine::{Engine, Options, ResourceLocation};
 use semel_model::{ClaimId, FlowName, Right, RunId, Span};
 use semel_server::RunFiles;
 use semel_store::archives::{self, SpareFile};
-use semel_store::retention::{self, GoingKey};
+use semel_store::retention::{self, ClaimRule, GoingKey};
 use semel_store::{Cell, CellOptions, clock};
 use semel_testkit::{Peer, until, until_some};
 use serde_json::{Value, json};
@@ -243,7 +243,8 @@ pub(crate) async fn left(stage: &Stage, run: RunId) -> Result<i64> {
 pub(crate) async fn write_file(stage: &Stage, key: RunId) -> Result<(Vec<GoingKey>, SpareFile)> {
     let cell = stage.world.engine.cell();
     let claim = ClaimId::from_uuid(*key.as_uuid());
-    let going = retention::list_going(cell.every(), &[claim], HISTORY, false).await?;
+    let rule = ClaimRule::default();
+    let going = retention::list_going(cell.every(), &[claim], HISTORY, rule).await?;
     let keys = going.keys;
     ensure!(!keys.is_empty(), "nothing goes");
     let file = archives::reserve(cell.every(), "runs/1/first.parquet").await?;

@@ -1,14 +1,14 @@
 //! What no report, no late begin and no time may do to a named effect.
 
-use anyhow::{Context, Result};
-use semel_model::NamedEffectState;
+use anyhow::{Context, Result, bail};
 use semel_model::storable::indexed;
+use semel_model::{NamedEffectState, Span};
 use semel_store::named_effects::{
     self, NamedBegun, NamedReport, NamedResult, NamedSettlement, Reporter,
 };
 use serde_json::json;
 
-use super::{NAMESPACE, Name, caller, done, run, script};
+use super::{NAMESPACE, Name, WINDOW, asking, caller, done, run, script};
 use crate::world::World;
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn a_generation_is_never_used_twice_and_what_was_never_used_is_removed() -
     named_effects::free(freed.cell(), own).await?;
     used.pass(36_001).await?;
     for _ in 0..2 {
-        named_effects::expire(world.cell.every()).await?;
+        named_effects::expire(world.cell.every(), WINDOW).await?;
         used.pass(31 * 86_400).await?;
     }
     let client = world.connect().await?;
@@ -160,5 +160,42 @@ async fn a_generation_is_never_used_twice_and_what_was_never_used_is_removed() -
         used.done(hold.token, "late").await?,
         NamedReport::Late(_)
     ));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_generation_is_forgotten_when_no_destination_remembers_its_key() -> Result<()> {
+    let world = World::start().await?;
+    let (http, db) = (Name::new(&world, "http")?, Name::new(&world, "db")?);
+    for (name, kind) in [(&http, "http"), (&db, "db")] {
+        let mut asked = asking(name.key, run(1), "a")?;
+        asked.action.kind = kind.to_owned();
+        let NamedBegun::First(hold) = named_effects::begin(name.cell(), &asked).await? else {
+            bail!("not first");
+        };
+        name.done(hold.token, "x").await?;
+    }
+    let client = world.connect().await?;
+    let left = async || -> Result<i64> {
+        let count = "SELECT count(*) FROM named_effects";
+        Ok(client.query_one(count, &[]).await?.get(0))
+    };
+    let (day, longer) = (86_400, Span::from_secs(400 * 86_400));
+
+    // The effects are forgotten, and later their generations.
+    http.pass(36_001).await?;
+    named_effects::expire(world.cell.every(), WINDOW).await?;
+    http.pass(365 * day).await?;
+    named_effects::expire(world.cell.every(), WINDOW).await?;
+    let within_a_year = left().await?;
+    http.pass(2 * day).await?;
+    named_effects::expire(world.cell.every(), longer).await?;
+    let within_the_longest = left().await?;
+    named_effects::expire(world.cell.every(), WINDOW).await?;
+
+    assert_eq!((within_a_year, within_the_longest), (2, 2));
+    assert_eq!(left().await?, 1, "a marker has no end");
+    assert_eq!(http.first(run(2), "a").await?.generation, 0);
+    assert_eq!(db.first(run(2), "a").await?.generation, 1);
     Ok(())
 }

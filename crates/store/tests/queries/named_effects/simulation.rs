@@ -7,7 +7,7 @@ use semel_store::named_effects::{
 };
 use semel_testkit::Chance;
 
-use super::{LEASE, NAMESPACE, Name, act, agreeing, caller, done, run, script};
+use super::{LEASE, NAMESPACE, Name, WINDOW, act, agreeing, caller, done, run, script};
 use crate::world::World;
 
 /// How many names are played, each with choices of its own.
@@ -165,7 +165,7 @@ impl Game<'_> {
             7 => self.operate().await?,
             8 => {
                 named_effects::lapse(self.name.world.cell.every()).await?;
-                named_effects::expire(self.name.world.cell.every()).await?;
+                named_effects::expire(self.name.world.cell.every(), WINDOW).await?;
             }
             _ => {
                 let steps = [1, 1, 2, 3, 80][self.chance.below(5)];
