@@ -79,6 +79,11 @@ pub enum PastOutcome {
         /// Who settles the doubt.
         settled_by: SettledBy,
     },
+    /// The same, and its request was erased: nobody can look into it or send it again.
+    DoubtErased {
+        /// Why it was given up, without its message.
+        fault: Fault,
+    },
 }
 
 /// What a step of an earlier run gave that changes nothing: a read, a function, a timer.

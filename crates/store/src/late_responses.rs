@@ -1,7 +1,7 @@
 //! The `late_responses` table: responses that came to a worker whose lease was lost.
 //!
 //! Nothing fences them, because they change nothing by themselves: the next holder of the run may
-//! read them to turn doubt into done.
+//! read them to turn doubt into done: the run, or a later one of its key that took the effect over.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql};
+use uuid::Uuid;
 
 use crate::cell::{ReadError, SlotCell};
 use crate::wakes::wakes;
@@ -17,22 +18,45 @@ use crate::wakes::wakes;
 pub(crate) const LOAD: &str = "
     SELECT e.run_id, e.effect_id, e.attempt, e.response
       FROM unnest($1::uuid[]) AS t (run_id)
-      JOIN late_responses e ON e.run_id = t.run_id";
+      JOIN late_responses e ON e.run_id = t.run_id
+     ORDER BY e.run_id";
+
+/// A later run of a key stands at an effect that an earlier one left in doubt: its response is among those of
+/// the earlier run. Everything of a key is in one range.
+const OF_EFFECTS: &str = "
+    SELECT run_id, effect_id, attempt, response
+      FROM late_responses
+     WHERE run_id BETWEEN $1 AND $2 AND effect_id = ANY ($3)
+     ORDER BY run_id, effect_id, attempt
+     LIMIT $4";
 
 /// Touches the run's row whatever its state, so that it waits for a worker that lets the run sleep
 /// at this moment, or is waited for: one of the two sees the other. A run that is not stopped finds
-/// the response at its next look.
+/// the response at its next look. So do the run that has the key now, and the one that stands at the
+/// doubt: either may have taken the effect over. Their rows are locked in the order of identities, as in every
+/// statement, before anything is changed. Of an erased run nothing is kept that is said from now on.
 const HAND_IN: &str = concat!(
     "/* commits alone: late response */
     WITH kept AS (
         INSERT INTO late_responses (run_id, effect_id, attempt, epoch, response)
-        VALUES ($1, $2, $3, $4, $5)
-            ON CONFLICT DO NOTHING)
+        SELECT $1::uuid, $2::uuid, $3::integer, $4::bigint, $5::json
+         WHERE NOT EXISTS (SELECT FROM runs r WHERE r.id = $1 AND r.erased_at IS NOT NULL)
+            ON CONFLICT DO NOTHING),
+    locked AS MATERIALIZED (
+        SELECT o.run_id
+          FROM queue o
+         WHERE o.run_id = ANY (ARRAY[$1::uuid]
+                               || ARRAY(SELECT c.run_id FROM runs r JOIN claims c ON c.id = r.claim_id
+                                         WHERE r.id = $1)
+                               || ARRAY(SELECT a.run_id FROM attention a
+                                         WHERE a.subject_id = $2 AND a.kind = 'doubt'))
+         ORDER BY o.run_id
+           FOR UPDATE)
     UPDATE queue q
        SET ",
     wakes!("CASE WHEN q.stage = 'stopped' THEN moment() ELSE q.due_at END"),
     "
-     WHERE q.run_id = $1"
+     WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM locked))"
 );
 
 /// Makes runs due that are being stopped while a late response is already there. In the commit that
@@ -44,7 +68,10 @@ pub(crate) const HEAR: &str = "
      WHERE e.run_id = ANY ($1) AND q.run_id = e.run_id AND num_nulls(q.holder) = 1
        AND q.stage = 'stopped'";
 
-pub(crate) const STATEMENTS: &[&str] = &[LOAD, HAND_IN, HEAR];
+pub(crate) const STATEMENTS: &[&str] = &[LOAD, OF_EFFECTS, HAND_IN, HEAR];
+
+/// The most responses that a run looks at.
+const OF_EFFECTS_MAX: i64 = 64;
 
 /// How long one try to record a response may take.
 const HAND_IN_PATIENCE: Duration = Duration::from_secs(5);
@@ -58,6 +85,27 @@ pub struct LateResponse {
     pub attempt: i32,
     /// What the destination answered.
     pub response: Value,
+}
+
+/// A late response as a run's next turn reads it. It stays text until that turn has memory for what it
+/// becomes.
+#[derive(Clone, Debug)]
+pub struct StoredResponse {
+    /// The effect that was answered.
+    pub effect: EffectId,
+    response: Box<RawValue>,
+}
+
+impl StoredResponse {
+    /// What the destination answered, as JSON text.
+    pub fn text(&self) -> &str {
+        self.response.get()
+    }
+
+    /// What the destination answered.
+    pub fn read(&self) -> Value {
+        json::read_back(self.text())
+    }
 }
 
 /// Records a late response, and wakes the run if it is stopped.
@@ -80,10 +128,22 @@ pub async fn record_late_response(
     Ok(())
 }
 
-pub(crate) fn read_late(row: &Row) -> LateResponse {
-    LateResponse {
+/// The late responses to effects that a run may have taken over from earlier runs of its key.
+pub async fn list_of_effects(
+    cell: SlotCell<'_>,
+    run: RunId,
+    effects: &[EffectId],
+) -> Result<Vec<StoredResponse>, ReadError> {
+    let (low, high) = run.key_range();
+    let ids: Vec<Uuid> = effects.iter().map(|effect| *effect.as_uuid()).collect();
+    let values: [&(dyn ToSql + Sync); 4] = [&low, &high, &ids, &OF_EFFECTS_MAX];
+    let rows = cell.reader().await?.query(OF_EFFECTS, &values).await?;
+    Ok(rows.iter().map(read_late).collect())
+}
+
+pub(crate) fn read_late(row: &Row) -> StoredResponse {
+    StoredResponse {
         effect: EffectId::from_uuid(row.get(1)),
-        attempt: row.get(2),
-        response: json::read_back(row.get::<_, Json<Box<RawValue>>>(3).0.get()),
+        response: row.get::<_, Json<Box<RawValue>>>(3).0,
     }
 }

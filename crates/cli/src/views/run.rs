@@ -149,6 +149,9 @@ fn after_review(run: &Run) -> String {
     let id = run.id;
     match code {
         Some("effect-changed") => format!("compare the requests, semel run replay {id}"),
+        Some("undo-in-doubt") => {
+            format!("look whether the effect stands, and semel run replay {id}")
+        }
         Some("effect-differs") => format!(
             "give the step another id or undo the effect, publish it, and semel run replay {id}"
         ),
@@ -160,6 +163,9 @@ fn after_review(run: &Run) -> String {
              semel run replay {id}"
         ),
         Some("key-begun-since") => "start a new run".to_owned(),
+        Some("doubt-erased") => {
+            format!("find out at the destination, then semel run cancel {id} --reason '…'")
+        }
         Some(_) | None => resume_or_replay(run),
     }
 }
@@ -309,9 +315,11 @@ mod tests {
         for (code, next) in [
             ("effect-changed", "semel run replay"),
             ("effect-differs", "another id"),
+            ("undo-in-doubt", "whether the effect stands"),
             ("key-held", "settle the run"),
             ("key-other-request", "mismatch: accept"),
             ("key-begun-since", "start a new run"),
+            ("doubt-erased", "at the destination"),
             ("http-500", "semel run resume"),
         ] {
             let line = partial(&stopped("needs_review", code, &json!([]))).unwrap();

@@ -5,8 +5,10 @@ mod archived;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::event::{ChildBegun, Event, NameEvent};
+use semel_model::request::StepRequest;
 use semel_model::{ClaimId, Fault, NamedEffectId, PastOutcome, RunId};
 use semel_store::archives;
 use semel_store::audit::{AuditEntry, ReasonError};
@@ -32,8 +34,10 @@ pub enum EraseError {
     /// There is no such run.
     #[error("there is no such run")]
     Unknown,
-    /// A run of its key has not ended, or something of it is in doubt.
-    #[error("a run of its key has not ended, or something of it is in doubt")]
+    /// A run of its key has not ended, something of it is in doubt, or what was given up in doubt may still happen.
+    #[error(
+        "a run of its key has not ended, something of it is in doubt, or what was given up in doubt may still happen"
+    )]
     NotEnded,
     /// A journal was written by another version.
     #[error(
@@ -94,6 +98,14 @@ struct Remains {
     events: Vec<Event>,
     names: BTreeSet<NamedEffectId>,
     started: BTreeSet<RunId>,
+    given_up: Vec<GivenUp>,
+}
+
+/// An effect that was given up in doubt, and is not erased yet.
+struct GivenUp {
+    request: Box<StepRequest>,
+    /// When its latest intent was written, and the latest that a worker may have claimed it where it is a task.
+    times: (Timestamp, Timestamp),
 }
 
 impl Runtime {
@@ -179,7 +191,8 @@ impl Runtime {
             // Nothing is marked that could not be erased.
             let found = self.family(namespace_id, live, None).await?;
             for &(run, partition_date) in &found.runs {
-                self.remains_of(run, partition_date).await?;
+                let remains = self.remains_of(run, partition_date).await?;
+                self.expect_landed(namespace_id, &remains.given_up)?;
             }
             self.family(namespace_id, live, Some(act)).await
         };
@@ -188,6 +201,22 @@ impl Runtime {
             Err(EraseError::Unknown) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Refuses while something may still happen that was given up in doubt: without its request nobody knows any more
+    /// until when.
+    fn expect_landed(&self, namespace_id: i32, given_up: &[GivenUp]) -> Result<(), EraseError> {
+        let (landing, now) = (self.landing(), self.clock.now());
+        let destinations = self.vault.destinations(namespace_id);
+        let may_land = |it: &GivenUp| {
+            let name = it.request.connection();
+            let connection = name.and_then(|name| destinations.connection(name));
+            landing.after(&it.request, connection, it.times) > now
+        };
+        if given_up.iter().any(may_land) {
+            return Err(EraseError::NotEnded);
+        }
+        Ok(())
     }
 
     async fn erase_live(
@@ -295,15 +324,20 @@ fn remains(run: RunId, rows: &[JournalRow]) -> Result<Remains, EraseError> {
             ledger.read(event, row.at);
         }
     }
+    let mut given_up = Vec::new();
     // A run that ended before it had read what the one before it did leaves that to the next.
     if ledger.unread().is_none() {
-        events.push(erased_ledger(ledger)?);
+        let ended_at = rows.last().map_or(Timestamp::MAX, |row| row.at);
+        let (event, doubts) = erased_ledger(ledger, ended_at);
+        events.push(event);
+        given_up = doubts;
     }
     events.extend(ended);
     Ok(Remains {
         events,
         names,
         started,
+        given_up,
     })
 }
 
@@ -348,8 +382,9 @@ fn erased_end(event: &Event) -> Option<Event> {
     })
 }
 
-/// What the run and those before it did, as the next run of the key reads it.
-fn erased_ledger(ledger: PastLedger) -> Result<Event, EraseError> {
+/// What the run and those before it did, as the next run of the key reads it, and what of it was in doubt.
+fn erased_ledger(ledger: PastLedger, ended_at: Timestamp) -> (Event, Vec<GivenUp>) {
+    let mut given_up = Vec::new();
     let mut inherited = ledger.inherited(0, |_| false);
     if let Event::Inherited { runs, effects, .. } = &mut inherited {
         // The reader adds the run itself.
@@ -357,14 +392,29 @@ fn erased_ledger(ledger: PastLedger) -> Result<Event, EraseError> {
         for effect in effects {
             match &mut effect.outcome {
                 PastOutcome::Done { result, .. } => erase_value(result),
-                PastOutcome::Failed { fault } => erase_fault(fault),
+                PastOutcome::Failed { fault } | PastOutcome::DoubtErased { fault } => {
+                    erase_fault(fault);
+                }
                 PastOutcome::Undone => {}
-                // The next run would look into it by what was sent: nothing of such a key is erased.
-                PastOutcome::InDoubt { .. } => return Err(EraseError::NotEnded),
+                // An operator gave it up. The next run needs to know that, and asks a person.
+                PastOutcome::InDoubt {
+                    request,
+                    intended_at,
+                    fault,
+                    ..
+                } => {
+                    given_up.push(GivenUp {
+                        request: request.clone(),
+                        times: (*intended_at, ended_at),
+                    });
+                    erase_fault(fault);
+                    let fault = fault.clone();
+                    effect.outcome = PastOutcome::DoubtErased { fault };
+                }
             }
         }
     }
-    Ok(inherited)
+    (inherited, given_up)
 }
 
 fn erase_value(value: &mut Value) {

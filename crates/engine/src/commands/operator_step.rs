@@ -93,7 +93,7 @@ impl Runtime {
         let release = self.catalogue.get(release).await?;
         let gone = || OperatorStepError::Unfit("its release cannot be read".to_owned());
         let release = release.ok_or_else(gone)?;
-        let ledger = read_ledger(self, namespace_id, view.id).await?;
+        let ledger = read_ledger(self, namespace_id, view.id, 0).await?;
         Ok((release, ledger.and_then(|it| it.at(step).cloned())))
     }
 }
@@ -151,6 +151,9 @@ fn may_be(
         (PastOutcome::InDoubt { .. }, _) => unfit(
             "an operator failed it in doubt, so it may have happened: resume its run".to_owned(),
         ),
+        (PastOutcome::DoubtErased { .. }, _) => {
+            unfit("it was left in doubt, and its request was erased".to_owned())
+        }
     }
 }
 

@@ -6,13 +6,13 @@ use semel_model::approval::ApprovalRequest;
 use semel_model::event::Event;
 use semel_model::request::StepRequest;
 use semel_model::run::StopReason;
-use semel_model::{EffectId, Fault, PastEffect, PastOutcome};
+use semel_model::{EffectId, Fault, PastEffect, PastOutcome, RunId};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::render::render;
 use super::{DecideContext, Next, NextAction, intend};
-use crate::state::{APPROVAL, FOUND, FoldedRun, NAMED, WAIT, fingerprint, shown};
+use crate::state::{APPROVAL, FOUND, FoldedRun, NAMED, UNDO, WAIT, fingerprint, shown};
 
 /// What a step gave in an earlier run and is not asked for again: the answer to a wait for a
 /// callback or an event, or the result of a step that changes nothing and keeps it.
@@ -39,7 +39,9 @@ pub(super) fn answer(state: &FoldedRun, step: &Step) -> Option<Event> {
 /// Whether an earlier run came to the effect, and it is done or in doubt: there is nothing to ask.
 pub(super) fn is_known(state: &FoldedRun, step: &str) -> bool {
     current(state, step).is_some_and(|past| match past.outcome {
-        PastOutcome::Done { .. } | PastOutcome::InDoubt { .. } => true,
+        PastOutcome::Done { .. }
+        | PastOutcome::InDoubt { .. }
+        | PastOutcome::DoubtErased { .. } => true,
         PastOutcome::Failed { .. } | PastOutcome::Undone => false,
     })
 }
@@ -100,9 +102,11 @@ pub(super) fn begin(
             step: past.step.clone(),
             effect,
         })),
+        Some((past, PastOutcome::DoubtErased { .. })) => Ok(review(doubt_erased(past))),
         // The destination may have stored its refusal, and takes no other bytes under the key.
         Some((past, PastOutcome::Failed { fault }))
-            if past.fingerprint != fingerprint(&request) || is_stored(context, past, fault) =>
+            if past.fingerprint != fingerprint(&request)
+                || is_stored(context, past.connection.as_deref(), fault) =>
         {
             let generation = generation + 1;
             let effect = EffectId::derive(state.first(), name, "", generation);
@@ -147,6 +151,8 @@ pub(super) fn begin_named(
                 effect: past.effect,
             }))
         }
+        // The run's own key may have performed it, whatever the state of the business key.
+        PastOutcome::DoubtErased { .. } => Some(review(doubt_erased(past))),
         PastOutcome::InDoubt { .. } | PastOutcome::Failed { .. } | PastOutcome::Undone => None,
     })
 }
@@ -156,6 +162,18 @@ pub(super) fn doubt_of(state: &FoldedRun, step: &Step) -> Option<EffectId> {
     let past = current(state, step.id.as_str())?;
     let in_doubt = matches!(past.outcome, PastOutcome::InDoubt { .. });
     past.sent_as.filter(|_| in_doubt)
+}
+
+/// Whether an earlier run met a refusal at a step that its destination keeps under that key.
+pub(super) fn is_refused(state: &FoldedRun, context: &DecideContext<'_>, step: &str) -> bool {
+    let Some(past) = current(state, step) else {
+        return false;
+    };
+    if let PastOutcome::Failed { fault } = &past.outcome {
+        is_stored(context, past.connection.as_deref(), fault)
+    } else {
+        false
+    }
 }
 
 /// An earlier run may have performed the effect under a business key that the step does not have any
@@ -169,7 +187,38 @@ pub(crate) fn in_doubt_elsewhere(past: &PastEffect) -> Fault {
     Fault::permanent("effect-differs", message)
 }
 
-/// Reuses a done effect, unless it is not the one that the step asks for now.
+/// Why a done effect is not reused: an earlier run left it in doubt whether it undid it. An undo of what was done before
+/// the latest redo says nothing of that.
+pub(crate) fn undo_in_doubt(past: &PastEffect, undo: &PastEffect, run: RunId) -> Option<Fault> {
+    let is_in_doubt = matches!(
+        undo.outcome,
+        PastOutcome::InDoubt { .. } | PastOutcome::DoubtErased { .. }
+    );
+    if !is_in_doubt || !past.is_done() || undo.generation < past.generation {
+        return None;
+    }
+    let (step, by) = (&past.step, undo.run);
+    let message = format!(
+        "{by} left it in doubt whether `{step}` was undone: resume that run and settle it. Or look at the \
+         destination: if the effect stands, semel run replay {run} --accept-changed {step}; if it is gone, \
+         semel key drop --new-intent"
+    );
+    Some(Fault::permanent("undo-in-doubt", message))
+}
+
+/// An earlier run left the effect in doubt, and its request was erased since: no probe can be made of it,
+/// and no destination be asked to recognise its bytes.
+fn doubt_erased(past: &PastEffect) -> Fault {
+    let (run, step, effect) = (past.run, &past.step, past.sent_as.unwrap_or(past.effect));
+    let message = format!(
+        "{run} left `{step}` in doubt, and its request was erased: whether {effect} happened is for a person \
+         to find out at the destination, and nothing was sent; if it has to be performed, cancel this run \
+         and make the key a new intent, semel key drop --new-intent"
+    );
+    Fault::permanent("doubt-erased", message)
+}
+
+/// Reuses a done effect, unless it is not the one that the step asks for now, or may be undone.
 fn reuse(state: &FoldedRun, past: &PastEffect, request: &StepRequest, accepts: bool) -> Next {
     let (step, run) = (&past.step, past.run);
     let is_met = past.kind == NAMED || past.kind == FOUND;
@@ -183,7 +232,14 @@ fn reuse(state: &FoldedRun, past: &PastEffect, request: &StepRequest, accepts: b
         return review(Fault::permanent("effect-differs", message));
     }
     let earlier = state.earlier.as_ref();
-    let accepted = accepts || earlier.is_some_and(|it| it.accepts.contains(step));
+    let by_operator = earlier.is_some_and(|it| it.accepts.contains(step));
+    let undo = state.past(&format!("{step}{UNDO}"));
+    if let Some(fault) = undo.and_then(|undo| undo_in_doubt(past, undo, state.run))
+        && !by_operator
+    {
+        return review(fault);
+    }
+    let accepted = accepts || by_operator;
     let is_same = past.kind == FOUND || past.fingerprint == fingerprint(request);
     if !is_same && !accepted {
         let message = format!(
@@ -224,8 +280,11 @@ fn reused(past: &PastEffect) -> Option<Event> {
 
 /// Whether the destination answers the key with its refusal from now on, by what its connection
 /// says.
-fn is_stored(context: &DecideContext<'_>, past: &PastEffect, fault: &Fault) -> bool {
-    let connection = past.connection.as_deref();
+pub(super) fn is_stored(
+    context: &DecideContext<'_>,
+    connection: Option<&str>,
+    fault: &Fault,
+) -> bool {
     let connection = connection.and_then(|name| context.destinations.connection(name));
     let (Some(connection), Some(status)) = (connection, fault.http_status()) else {
         return false;

@@ -10,7 +10,7 @@ use semel_flow::{Action, Flow, Step};
 use semel_model::event::Event;
 use semel_model::replay::{ChangedField, Forecast, StepForecast};
 use semel_model::request::StepRequest;
-use semel_model::{EffectId, Fault, Fingerprint};
+use semel_model::{EffectId, Fault, Fingerprint, PastOutcome};
 use serde_json::Value;
 
 use super::earlier::keeps_result;
@@ -203,10 +203,12 @@ impl<'a> Walk<'a> {
             NextAction::Look(_) => self.look(step),
             NextAction::Perform(_)
             | NextAction::Change(_)
+            | NextAction::BeginUndo(_)
             | NextAction::Probe(_)
             | NextAction::Sleep { .. }
             | NextAction::Pause(_)
             | NextAction::Fan
+            | NextAction::CountMemory
             | NextAction::End(_) => false,
         }
     }
@@ -232,14 +234,19 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// The done effect is not the one that the step asks for now.
+    /// The done effect is not the one that the step asks for now, or may be undone.
     fn stop(&mut self, step: &Step, fault: &Fault) -> bool {
         let id = step.id.as_str();
         let Some(past) = self.state.past(id).cloned() else {
             return self.fail(step, fault);
         };
         let (effect, run) = (past.effect, past.run);
-        if fault.code != "effect-changed" {
+        if matches!(past.outcome, PastOutcome::DoubtErased { .. }) {
+            self.add(step, Forecast::InDoubt { effect });
+            self.give_nothing(step);
+            return true;
+        }
+        if !matches!(fault.code.as_str(), "effect-changed" | "undo-in-doubt") {
             self.add(step, Forecast::Differs { effect, run });
             self.give_nothing(step);
             return true;

@@ -4,13 +4,15 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use semel_engine::{EraseError, Intake};
-use semel_model::RunId;
+use semel_engine::{EraseError, Intake, Settlement};
 use semel_model::run::RunState;
-use semel_store::audit;
+use semel_model::{EffectId, RunId};
+use semel_store::audit::{self, AuditEntry};
+use semel_store::late_responses::{self, LateResponse};
 use semel_store::runs::{self, RunView};
+use semel_store::{effects, queue};
 use semel_testkit::peer::Behaviour;
-use semel_testkit::{patience, until};
+use semel_testkit::{patience, until, until_some};
 use serde_json::{Value, json};
 
 use crate::approvals::{decide, open_approval, token};
@@ -225,6 +227,117 @@ async fn a_run_that_has_not_ended_or_is_in_doubt_is_not_erased_and_an_erased_one
         bail!("{repeat:?}")
     };
     assert_eq!((repeat.run, repeat.state), (failed.run, RunState::Failed));
+    assert_eq!(planted(&world).await?, []);
+    Ok(())
+}
+
+/// Nothing is left by which the next run could ask the destination, and it must not send it again.
+#[tokio::test]
+async fn a_doubt_that_was_given_up_is_erased_and_the_next_run_asks_a_person() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "keep: { for: 1d, then: same }\nsteps:\n\
+        \x20 - { id: charge, guard: review, http: { post: 'PEER/plain/charges', json: { who: '${{ input.name }}' } } }\n";
+    world.publish(steps).await?;
+    let (engine, id) = (&world.engine, world.namespace_id);
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    let payload = r#"{"id":"o-1","name":"planted-name"}"#;
+    let (first, _) = world.play(payload).await?;
+    let doubts = effects::list_doubts(engine.cell().every(), id, None, 10).await?;
+    let doubt = doubts.items.first().context("a doubt")?.id;
+    let reason = "given up".to_owned();
+    let fail = Settlement::Fail { reason };
+    engine.settle(id, doubt, fail, "test").await?;
+    let end = engine.await_end(first.run, patience()).await?;
+
+    let early = engine.erase_run(id, first.run, "early", "test").await;
+    let kept = planted(&world).await?;
+    world.move_clock(Duration::from_secs(600)).await?;
+    let erase = async || match engine.erase_run(id, first.run, "x", "test").await {
+        Ok(erased) => Ok(Some(erased)),
+        Err(EraseError::NotEnded) => Ok(None),
+        Err(error) => Err(error.into()),
+    };
+    let erased = until_some("the end of the time in which the charge may arrive", erase).await?;
+    let left = planted(&world).await?;
+    world.move_clock(Duration::from_secs(2 * 86_400)).await?;
+    semel_store::retention::forget_keys(engine.cell().every()).await?;
+    let (second, met) = world.play(payload).await?;
+    let again = engine.erase_run(id, first.run, "once more", "test").await;
+
+    assert_eq!(end.context("a run")?.state, RunState::Failed);
+    ensure!(
+        matches!(early, Err(EraseError::NotEnded)) && !kept.is_empty(),
+        "the charge may still arrive, and the request says until when: {early:?}, {kept:?}"
+    );
+    assert_eq!((erased.runs, left), (1, Vec::new()));
+    assert_ne!(first.run, second.run);
+    assert_eq!(met.state, RunState::NeedsReview, "{met:?}");
+    let fault = met.fault.unwrap_or_default();
+    ensure!(fault.contains("doubt-erased"), "{fault}");
+    assert_eq!(world.peer.count("/plain/").await?.calls, 1, "nothing more");
+    ensure!(
+        matches!(again, Err(EraseError::NotEnded)),
+        "the next run has not ended: {again:?}"
+    );
+    queue::ask_cancel(engine.cell().of(second.run), id, second.run).await?;
+    let state = async || Ok(shown(&world, second.run).await?.state);
+    until("its end", state, |state| *state == RunState::Cancelled).await?;
+    let both = engine.erase_run(id, second.run, "both", "test").await?;
+    assert_eq!(both.runs, 2, "and what the second inherited with it");
+    assert_eq!(planted(&world).await?, []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_was_cancelled_between_two_attempts_is_erased() -> Result<()> {
+    let world = World::start().await?;
+    let steps = "steps:\n  - id: charge\n    guard: natural\n    \
+        retry: { attempts: 3, delay: 1h, max_delay: 1h, within: 1d }\n    \
+        http: { put: 'PEER/plain/charges', json: { who: '${{ input.name }}' } }\n";
+    world.publish(steps).await?;
+    let (engine, id) = (&world.engine, world.namespace_id);
+    let busy = Behaviour::RefuseWith(429);
+    world.peer.next("/plain/", busy).await?;
+    let payload = r#"{"id":"o-1","name":"planted-name"}"#;
+    let run = world.deliver(payload).await?.run;
+    let client = world.database().connect().await?;
+    let retrying = "SELECT count(*) FROM effects WHERE state = 'retrying'";
+    let look = async || -> Result<i64> { Ok(client.query_one(retrying, &[]).await?.get(0)) };
+    until("the first attempt to fail", look, |count| *count == 1).await?;
+    queue::ask_cancel(engine.cell().of(run), id, run).await?;
+    let end = engine.await_end(run, patience()).await?;
+
+    let erased = engine.erase_run(id, run, "request 118", "test").await?;
+
+    assert_eq!(end.context("a run")?.state, RunState::Cancelled);
+    assert_eq!(erased.runs, 1);
+    assert_eq!(planted(&world).await?, []);
+    Ok(())
+}
+
+/// A worker that was paused hands in its response after the rows of its run were erased, and before the run says so.
+#[tokio::test]
+async fn what_is_answered_late_while_its_run_is_erased_does_not_stay() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish("steps:\n  - { id: note, kv: { add: seen } }\n")
+        .await?;
+    let (delivered, _) = world.play(r#"{"id":"o-1","name":"Grace"}"#).await?;
+    let (cell, run) = (world.engine.cell(), delivered.run);
+    let late = LateResponse {
+        effect: EffectId::derive(run, "note", "", 0),
+        attempt: 1,
+        response: json!("planted-response"),
+    };
+    let done = AuditEntry::new(world.namespace_id, "test", "run.erase", &run.to_string());
+
+    late_responses::record_late_response(cell.of(run), run, 1, &late).await?;
+    let meanwhile = planted(&world).await?;
+    semel_store::retention::complete(cell.of(run), &[run], &done).await?;
+    late_responses::record_late_response(cell.of(run), run, 1, &late).await?;
+
+    assert_eq!(meanwhile, [("late_responses".to_owned(), 1)]);
     assert_eq!(planted(&world).await?, []);
     Ok(())
 }

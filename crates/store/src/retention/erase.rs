@@ -39,7 +39,8 @@ const RUN_OF: &str = "
 
 const LOCK: &str = "SELECT 1 FROM claims WHERE id = $1 FOR UPDATE";
 
-/// The runs of a key, and whether anything of it is open.
+/// The runs of a key, and whether anything of it is open. A run that was cancelled between two attempts
+/// leaves its effect as it is: nobody tries that again.
 const RUNS: &str = concat!(
     "
     SELECT r.id,
@@ -48,7 +49,7 @@ const RUNS: &str = concat!(
     "
            OR EXISTS (SELECT FROM effects e
                        WHERE e.partition_date = r.partition_date AND e.id BETWEEN k.low AND k.high
-                         AND e.state NOT IN ('done', 'failed'))
+                         AND e.state = 'in_doubt')
       FROM (VALUES ($1::uuid, $2::uuid, $3::uuid)) AS k (claim_id, low, high)
       JOIN runs r ON r.id BETWEEN k.low AND k.high AND r.claim_id = k.claim_id
        FOR UPDATE OF r"
@@ -121,21 +122,23 @@ const ERASE: &str = "/* commits alone: erase runs */
      RETURNING 1)
     SELECT count(*) FROM recorded";
 
-/// The outermost runs of a key of which nothing is left.
+/// Marks the outermost runs of a key as erased, and drops responses that came late while they were being erased. After
+/// this commit such responses are refused.
 const ERASED: &str = "
+    WITH late AS (DELETE FROM late_responses WHERE run_id = ANY ($1))
     UPDATE runs SET erased_at = coalesce(erased_at, moment()) WHERE id = ANY ($1)";
 
 /// What a run of another slot left of a named effect that it performed.
 const NAMED: &str = "
     SELECT n.fault FROM named_effects n
-     WHERE n.id = $1 AND n.holder_run = $2 AND n.state IN ('done', 'failed')
+     WHERE n.id = $1 AND n.holder_run = $2 AND n.state IN ('done', 'failed', 'in_doubt', 'undoing')
        FOR UPDATE";
 
 const ERASE_NAMED: &str = "
     UPDATE named_effects n
        SET result = CASE WHEN n.result IS NOT NULL THEN '\"erased\"'::json END,
            fault = $3, note = NULL
-     WHERE n.id = $1 AND n.holder_run = $2 AND n.state IN ('done', 'failed')";
+     WHERE n.id = $1 AND n.holder_run = $2 AND n.state IN ('done', 'failed', 'in_doubt', 'undoing')";
 
 /// The resources that these runs kept, and no other run.
 const STORED: &str = "SELECT digest FROM resources WHERE run_id = ANY ($1)";

@@ -11,6 +11,7 @@ use semel_model::run::{EndState, RunState};
 use semel_model::task::TaskState;
 use semel_model::{EffectId, RunId, SessionId, Span, TokenId, WaitId};
 use semel_store::approvals::{self, DecisionRequest, DecisionResult};
+use semel_store::audit::origin::ActOrigin;
 use semel_store::claims::start_accepting;
 use semel_store::journal::{self, Events, LeaseChange, RecordChange, Transition, TransitionResult};
 use semel_store::late_responses::{self, LateResponse};
@@ -44,6 +45,11 @@ const OPEN_APPROVAL: &str = "
     INSERT INTO approvals (id, run_id, namespace_id, flow, step, people, escalate, shown, digest,
                            login, opened_at)
     VALUES ($1, $2, 1, 'story', 'work', '{}', '{}', '{}', 'seen', false, moment())";
+
+const DOUBT: &str = "
+    INSERT INTO attention (subject_id, kind, partition_date, namespace_id, run_id, flow_id, step, since,
+                           accepted_at, is_child)
+    VALUES ($1, 'doubt', moment()::date, 1, $2, 1, 'pay', moment(), moment(), false)";
 
 const OPEN_CHILD: &str = "
     INSERT INTO child_runs (parent_id, step, index, run_id, namespace_id, key, state)
@@ -189,6 +195,7 @@ impl<'w> Sleeper<'w> {
             by: "ann".to_owned(),
             comment: None,
             actor: "ann".to_owned(),
+            origin: ActOrigin::default(),
         };
         let deciding = approvals::start_deciding(&self.world.cell);
         let decided = deciding.write(request).await?;
@@ -231,6 +238,7 @@ impl<'w> Sleeper<'w> {
             alerts: Vec::new(),
             leaves_gates: Vec::new(),
             notices: Vec::new(),
+            kept: Vec::new(),
             record: Some(RecordChange {
                 state: RunState::Succeeded,
                 result: None,
@@ -308,6 +316,41 @@ async fn whatever_comes_while_a_worker_holds_the_run_wakes_it_once() -> Result<(
     assert_eq!(lost, HEARD, "the loss of a worker");
     assert_eq!(decision, HEARD, "a decision");
     assert_eq!(late, HEARD, "a late response");
+    Ok(())
+}
+
+/// Another statement has the first of two runs and comes to the second, as the journal does.
+#[tokio::test]
+async fn a_late_response_for_two_runs_locks_them_in_the_order_of_every_statement() -> Result<()> {
+    let world = World::start().await?;
+    // The first by its identity comes second in the table.
+    let second = Sleeper::asleep(&world, "second").await?;
+    let mut first = Sleeper::asleep(&world, "0").await?;
+    for key in 1..100 {
+        if first.run.as_uuid() < second.run.as_uuid() {
+            break;
+        }
+        first = Sleeper::asleep(&world, &key.to_string()).await?;
+    }
+    // The response is to the second's effect, at whose doubt the first stands.
+    let effect = EffectId::derive(second.run, "pay", "", 0);
+    let values: [&(dyn ToSql + Sync); 2] = [effect.as_uuid(), first.run.as_uuid()];
+    first.execute(DOUBT, &values).await?;
+    let lock = "SELECT 1 FROM queue WHERE run_id = $1 FOR UPDATE";
+    let lock_now = "SELECT 1 FROM queue WHERE run_id = $1 FOR UPDATE NOWAIT";
+
+    let mut client = world.connect().await?;
+    let tx = client.transaction().await?;
+    tx.query_one(lock, &[first.run.as_uuid()]).await?;
+    let go_on = async {
+        world.until_waiting_for_a_lock().await?;
+        tx.query_one(lock_now, &[second.run.as_uuid()]).await?;
+        tx.commit().await?;
+        anyhow::Ok(())
+    };
+    let recorded = tokio::try_join!(second.record_late_response(), go_on);
+
+    assert!(recorded.is_ok(), "{recorded:?}");
     Ok(())
 }
 
