@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use semel_store::pauses::{self, PauseKind, PauseRow};
+use semel_flow::Flow;
+use semel_store::pauses::{self, CACHED_MAX, PauseKind, PauseRow};
 use semel_store::{Cell, ReadError};
 
-use crate::state::{Current, FoldedRun};
+use crate::state::FoldedRun;
 
 /// What is paused, and what was, of all namespaces.
 #[derive(Debug, Default)]
@@ -24,15 +25,27 @@ pub struct PauseSet {
 struct NamespacePauses {
     flows: HashMap<String, Pauses>,
     connections: HashMap<String, Pauses>,
+    /// How many of the pauses that are over are known.
+    over_count: usize,
+    /// When the first of them ended: others may have ended before.
+    over_since: Option<Timestamp>,
 }
 
 /// The pauses of one flow or connection.
 #[derive(Debug, Default)]
 struct Pauses {
     /// The pause that is not over.
-    open: Option<i64>,
+    open: Option<OpenPause>,
     /// When each of the others began and ended, in the order of their ends.
     over: Vec<PauseSpan>,
+}
+
+/// A pause that is not over.
+#[derive(Clone, Copy, Debug)]
+struct OpenPause {
+    id: i64,
+    /// When it began.
+    from: Timestamp,
 }
 
 /// The time from the beginning of a pause to its end.
@@ -59,7 +72,8 @@ impl<'a> RunPauses<'a> {
     /// The pause of the connection that a request goes over.
     pub fn connection(self, name: Option<&str>) -> Option<i64> {
         let (namespace, _) = self.of?;
-        namespace.connections.get(name?)?.open
+        let open = namespace.connections.get(name?)?.open?;
+        Some(open.id)
     }
 }
 
@@ -71,13 +85,23 @@ impl PauseSet {
         };
         for row in rows {
             let namespace = set.namespaces.entry(row.namespace_id).or_default();
+            if let Some(until) = row.resumed_at {
+                namespace.over_count += 1;
+                let first = namespace.over_since.map_or(until, |first| first.min(until));
+                namespace.over_since = Some(first);
+            }
             let named = match row.kind {
                 PauseKind::Flow => &mut namespace.flows,
                 PauseKind::Connection => &mut namespace.connections,
             };
             let known = named.entry(row.name).or_default();
             match row.resumed_at {
-                None => known.open = Some(row.id),
+                None => {
+                    known.open = Some(OpenPause {
+                        id: row.id,
+                        from: row.paused_at,
+                    });
+                }
                 Some(until) => known.over.push(PauseSpan {
                     from: row.paused_at,
                     until,
@@ -108,32 +132,69 @@ impl PauseSet {
     pub fn of_flow(&self, namespace_id: i32, flow: &str) -> RunPauses<'_> {
         let of = self.namespaces.get(&namespace_id).map(|namespace| {
             let flow = namespace.flows.get(flow).and_then(|pauses| pauses.open);
-            (namespace, flow)
+            (namespace, flow.map(|open| open.id))
         });
         RunPauses { of }
     }
 
-    /// The next pause that is over and by which the deadlines of a run are to be moved: it ended after
-    /// the run's last event. The span begins where the run's time stood still.
-    pub fn deferral(&self, namespace_id: i32, flow: &str, state: &FoldedRun) -> Option<PauseSpan> {
-        let namespace = self.namespaces.get(&namespace_id)?;
-        let connection = match &state.current {
-            Current::Fresh | Current::Fan(_) | Current::Broken(_) => return None,
-            Current::Waiting { .. } | Current::Reading(_) | Current::Approving(_) => None,
-            Current::Effect(pending) => pending.request.connection(),
+    /// Whether the set has every pause of a namespace that ended after an instant. It has the latest
+    /// [`CACHED_MAX`] of those that are over.
+    pub fn reaches_back_to(&self, namespace_id: i32, seen: Timestamp) -> bool {
+        let Some(namespace) = self.namespaces.get(&namespace_id) else {
+            return true;
         };
-        let seen = state
-            .touched_at?
-            .max(state.deferred_until.unwrap_or(Timestamp::MIN));
-        let flow = namespace.flows.get(flow);
+        let all = i64::try_from(namespace.over_count).is_ok_and(|count| count < CACHED_MAX);
+        all || namespace.over_since.is_none_or(|first| seen >= first)
+    }
+
+    /// The next pause that is over and by which the clocks of a run are to be moved: it ended after
+    /// the run's last event. The span begins where the run's time stood still.
+    pub fn deferral(&self, namespace_id: i32, flow: &Flow, state: &FoldedRun) -> Option<PauseSpan> {
+        let namespace = self.namespaces.get(&namespace_id)?;
+        let Deferrable { connection, seen } = Deferrable::of(state, flow)?;
+        let flow = namespace.flows.get(flow.name.as_str());
         let connection = connection.and_then(|name| namespace.connections.get(name));
-        let spans = flow.into_iter().chain(connection).flat_map(|it| &it.over);
-        let next = spans
-            .filter(|span| span.until > seen)
-            .min_by_key(|span| span.until)?;
-        Some(PauseSpan {
-            from: next.from.max(seen),
-            until: next.until,
+        next_span(flow.into_iter().chain(connection), seen)
+    }
+}
+
+/// The time until the first end of a pause behind `seen`, from when on some of these pauses held the run: of two that
+/// overlap, the one that ends later may have begun before the other. That one is over, or still open.
+fn next_span<'a>(
+    named: impl Iterator<Item = &'a Pauses> + Clone,
+    seen: Timestamp,
+) -> Option<PauseSpan> {
+    let over = named.clone().flat_map(|pauses| &pauses.over);
+    let over = over.filter(|span| span.until > seen);
+    let until = over.clone().map(|span| span.until).min()?;
+    let open = named.filter_map(|pauses| pauses.open);
+    let begun = over.map(|span| span.from).chain(open.map(|open| open.from));
+    let from = begun.filter(|from| *from <= until).min()?;
+    Some(PauseSpan {
+        from: from.max(seen),
+        until,
+    })
+}
+
+/// A run whose clocks pauses stop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deferrable<'a> {
+    /// The connection whose pauses stop them, besides those of its flow.
+    pub(crate) connection: Option<&'a str>,
+    /// The end of the last pause that its clocks were moved by, or its last event.
+    pub(crate) seen: Timestamp,
+}
+
+impl<'a> Deferrable<'a> {
+    /// Nothing where no clock of the run goes.
+    pub(crate) fn of(state: &'a FoldedRun, flow: &'a Flow) -> Option<Self> {
+        if !state.counts_time(flow) {
+            return None;
+        }
+        let deferred = state.deferred_until.unwrap_or(Timestamp::MIN);
+        Some(Self {
+            connection: state.counted_over(flow),
+            seen: state.touched_at?.max(deferred),
         })
     }
 }
@@ -197,5 +258,64 @@ impl PauseCache {
             *current = set;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn pauses(over: &[(i64, i64)], open: Option<i64>) -> Pauses {
+        let span = |&(from, until): &(i64, i64)| PauseSpan {
+            from: at(from),
+            until: at(until),
+        };
+        let from = |from| OpenPause {
+            id: 1,
+            from: at(from),
+        };
+        Pauses {
+            open: open.map(from),
+            over: over.iter().map(span).collect(),
+        }
+    }
+
+    /// The spans by which a run is deferred that has seen nothing of these pauses, one after the other.
+    fn spans(flow: &Pauses, connection: &Pauses) -> Vec<(i64, i64)> {
+        let (mut seen, mut spans) = (at(0), Vec::new());
+        while let Some(span) = next_span([flow, connection].into_iter(), seen) {
+            seen = span.until;
+            spans.push((span.from.as_second(), span.until.as_second()));
+        }
+        spans
+    }
+
+    #[test]
+    fn a_run_is_deferred_by_all_the_time_that_either_of_two_pauses_took() {
+        let none = pauses(&[], None);
+        let flow = pauses(&[(10, 40)], None);
+
+        assert_eq!(spans(&flow, &none), [(10, 40)]);
+        assert_eq!(
+            spans(&flow, &pauses(&[(50, 60)], None)),
+            [(10, 40), (50, 60)]
+        );
+        assert_eq!(
+            spans(&flow, &pauses(&[(30, 60)], None)),
+            [(10, 40), (40, 60)]
+        );
+        assert_eq!(spans(&flow, &pauses(&[(5, 20)], None)), [(5, 20), (20, 40)]);
+        assert_eq!(
+            spans(&flow, &pauses(&[(20, 30)], None)),
+            [(10, 30), (30, 40)]
+        );
+        let within = pauses(&[(15, 20), (25, 30)], None);
+        assert_eq!(spans(&flow, &within), [(10, 20), (20, 30), (30, 40)]);
+        assert_eq!(spans(&flow, &pauses(&[], Some(5))), [(5, 40)]);
+        assert_eq!(spans(&flow, &pauses(&[], Some(50))), [(10, 40)]);
     }
 }

@@ -34,7 +34,7 @@ pub(crate) use views::STATEMENTS as VIEWS;
 pub use views::{PauseView, find_of_run, list_open};
 
 /// The most pauses of a namespace that are over and that a server caches, the latest. It caches all that
-/// are open.
+/// are open. A run that has slept since before the oldest of them asks for its own ([`find_over`]).
 pub const CACHED_MAX: i64 = 1_000;
 
 /// The most runs that are made due in one commit.
@@ -56,6 +56,22 @@ const LOAD: &str = "
                                        WHERE namespace_id = n.id AND resumed_at IS NOT NULL
                                        ORDER BY resumed_at DESC
                                        LIMIT $1) p) p ON true";
+
+/// The first end of a pause of a flow or a connection after an instant, and when the first of those began that had not
+/// ended before and overlap with it: one that ends later may have begun earlier.
+const OVER: &str = "
+    SELECT (SELECT min(b.paused_at)
+              FROM pauses b
+             WHERE b.namespace_id = $1 AND (b.resumed_at IS NULL OR b.resumed_at > $4)
+               AND ((b.kind = 'flow' AND b.name = $2) OR (b.kind = 'connection' AND b.name = $3))
+               AND b.paused_at <= o.resumed_at),
+           o.resumed_at
+      FROM (SELECT resumed_at
+              FROM pauses
+             WHERE namespace_id = $1 AND resumed_at > $4
+               AND ((kind = 'flow' AND name = $2) OR (kind = 'connection' AND name = $3))
+             ORDER BY resumed_at
+             LIMIT 1) AS o";
 
 const VERSION: &str = "SELECT pause_version FROM clock";
 
@@ -79,7 +95,7 @@ pub(crate) const HOLD: &str = "
 const SLEEP: &str = "/* commits alone: sleep for a pause */
     WITH slept AS (
         UPDATE queue q
-           SET holder = NULL, stage = 'waiting', stalled_takes = 0, woken = false,
+           SET holder = NULL, stage = 'waiting', stalled_takes = 0, suspects = 0, woken = false,
                due_at = CASE WHEN q.woken OR (q.cancel AND NOT $6::bool) THEN moment() ELSE 'infinity' END
          WHERE q.run_id = $1 AND q.epoch = $2 AND q.holder IS NOT DISTINCT FROM $3::uuid
            AND $4::int8 = (SELECT pause_version FROM clock)
@@ -138,6 +154,7 @@ const IS_DRAINED: &str = "SELECT drained_at IS NOT NULL FROM pauses WHERE id = $
 
 pub(crate) const STATEMENTS: &[&str] = &[
     LOAD,
+    OVER,
     VERSION,
     change::LOCK_VERSION,
     change::FULL_FOR,
@@ -228,6 +245,19 @@ pub async fn load(cell: HomeCell<'_>) -> Result<(i64, Vec<PauseRow>), ReadError>
         })
     };
     Ok((version, rows.iter().filter_map(read).collect()))
+}
+
+/// The first end of a pause of a flow, or of a connection, after `seen`, and since when pauses of either had held the run
+/// until then. However many ended since.
+pub async fn find_over(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    (flow, connection): (&str, Option<&str>),
+    seen: Timestamp,
+) -> Result<Option<(Timestamp, Timestamp)>, ReadError> {
+    let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &flow, &connection, &seen];
+    let row = cell.reader().await?.query_opt(OVER, &values).await?;
+    Ok(row.map(|row| (row.get(0), row.get(1))))
 }
 
 /// Waits until every transaction of a server has ended that was open when this was called. False

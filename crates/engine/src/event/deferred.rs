@@ -1,8 +1,6 @@
 //! Deferrals: a pause is over, and deadlines are moved by its time.
 
-use semel_flow::release::WaitStep;
-use semel_flow::{Action, Flow};
-use semel_model::Span;
+use semel_flow::Flow;
 use semel_model::event::Deferral;
 use semel_model::request::StepRequest;
 use semel_store::approvals::ApprovalChange;
@@ -15,35 +13,7 @@ use crate::state::{Current, FoldedRun, Unfit};
 
 pub(super) fn apply(state: &mut FoldedRun, flow: &Flow, deferral: Deferral) -> Result<(), Unfit> {
     state.must_be_live()?;
-    let by = span_between(deferral.from, deferral.until);
-    let later = by.to_duration();
-    // An instant that the flow names is that instant, whatever was paused.
-    let names_instant = state
-        .step(flow)
-        .is_some_and(|step| matches!(&step.action, Action::Wait(WaitStep::Until(_))));
-    match &mut state.current {
-        Current::Waiting { until, .. } if !names_instant => {
-            *until = until.map(|until| until + later);
-        }
-        Current::Approving(approving) => {
-            let times = [
-                &mut approving.until,
-                &mut approving.remind_at,
-                &mut approving.escalate_at,
-            ];
-            for time in times {
-                *time = time.map(|time| time + later);
-            }
-        }
-        Current::Reading(reading) => reading.since += later,
-        Current::Effect(pending) => {
-            pending.deferred = Span::from_millis(pending.deferred.as_millis() + by.as_millis());
-            if let StepRequest::Task(request) = &mut pending.request {
-                request.until = request.until.map(|until| until + later);
-            }
-        }
-        Current::Waiting { .. } | Current::Fresh | Current::Fan(_) | Current::Broken(_) => {}
-    }
+    state.defer(flow, span_between(deferral.from, deferral.until));
     state.deferred_until = Some(deferral.until);
     Ok(())
 }

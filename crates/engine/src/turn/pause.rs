@@ -8,7 +8,7 @@ use semel_store::runs::Stage;
 
 use super::pending_write::BeforeChanges;
 use super::{Turn, TurnError, unsure};
-use crate::pauses::RunPauses;
+use crate::pauses::{Deferrable, PauseSet, PauseSpan, RunPauses};
 
 impl Turn {
     /// What is paused for this run.
@@ -18,20 +18,42 @@ impl Turn {
     }
 
     /// Takes over what is paused now, and moves deadlines by the pauses that are over.
-    pub(super) fn look_at_pauses(&mut self) -> Result<(), TurnError> {
+    pub(super) async fn look_at_pauses(&mut self) -> Result<(), TurnError> {
         // The intents of one write are decided under one version, which the write compares.
         if !self.pending.has_intent() {
             self.pauses = self.runtime.pauses.current();
         }
-        let (namespace_id, set) = (self.release.namespace_id, self.pauses.clone());
+        let set = self.pauses.clone();
         while self.run_pauses().flow().is_none()
-            && let Some(span) =
-                set.deferral(namespace_id, self.release.flow.name.as_str(), &self.state)
+            && let Some(span) = self.next_deferral(&set).await?
         {
             let (from, until) = (span.from, span.until);
             self.record(Event::Deferred(Deferral { from, until }))?;
         }
         Ok(())
+    }
+
+    /// The next pause that is over and by which the deadlines of the run are to be moved.
+    async fn next_deferral(&self, set: &PauseSet) -> Result<Option<PauseSpan>, TurnError> {
+        let (namespace_id, flow) = (self.release.namespace_id, &self.release.flow);
+        match Deferrable::of(&self.state, flow) {
+            Some(run) if !set.reaches_back_to(namespace_id, run.seen) => {
+                // It slept while more pauses ended than a server keeps.
+                Box::pin(self.find_deferral(run)).await
+            }
+            Some(_) | None => Ok(set.deferral(namespace_id, flow, &self.state)),
+        }
+    }
+
+    async fn find_deferral(&self, run: Deferrable<'_>) -> Result<Option<PauseSpan>, TurnError> {
+        let (home, namespace_id) = (self.runtime.cell.home(), self.release.namespace_id);
+        let named = (self.release.flow.name.as_str(), run.connection);
+        let found = pauses::find_over(home, namespace_id, named, run.seen).await;
+        let found = found.map_err(unsure)?;
+        Ok(found.map(|(from, until)| PauseSpan {
+            from: from.max(run.seen),
+            until,
+        }))
     }
 
     /// Whether the run sleeps before it asks its gates: a run that begins no step takes no place.

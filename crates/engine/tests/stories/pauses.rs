@@ -254,6 +254,32 @@ async fn time_limits_stand_still_during_a_pause() -> Result<()> {
     Ok(())
 }
 
+/// A server keeps the latest thousand pauses of a namespace.
+#[tokio::test]
+async fn a_deadline_is_deferred_however_many_pauses_ended_since() -> Result<()> {
+    let world = World::start().await?;
+    let (accepted, token) = waiting(&world).await?;
+    world.engine.pause(world.by(), FLOW, "half an hour").await?;
+    world.move_clock(Duration::from_secs(30 * 60)).await?;
+    let others = "INSERT INTO pauses (namespace_id, kind, name, reason, actor, paused_at, resumed_at, drained_at)
+                  SELECT $1, 'flow', 'other', 'again', 'test', moment(), moment() + interval '1 day', moment()
+                    FROM generate_series(1, 1000)";
+    let client = world.database().connect().await?;
+    client.execute(others, &[&world.namespace_id]).await?;
+    world
+        .engine
+        .resume_paused(world.by(), FLOW, None, None)
+        .await?;
+    world.move_clock(Duration::from_secs(45 * 60)).await?;
+
+    let deferred = "SELECT count(*) FROM journal WHERE events::text LIKE '%deferred%'";
+    until_count(&world, "the wait to be deferred", deferred, 1).await?;
+    world.engine.call_back(&token, br#"{"ok":true}"#).await?;
+    let end = world.engine.await_end(accepted.run, patience()).await?;
+    assert_eq!(end.context("a run")?.state, RunState::Succeeded);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_time_limit_passes_after_a_pause_as_it_would_have_without() -> Result<()> {
     let world = World::start().await?;

@@ -10,6 +10,7 @@ use semel_model::{EffectId, Fingerprint, NamedEffectState, RunId, Span};
 use semel_store::named_effects::{
     self, EffectAction, HolderView, NamedBegin, NamedBegun, NamedHolder,
 };
+use semel_store::pauses::PauseKind;
 use semel_store::{effects, queue};
 use semel_testkit::peer::Behaviour;
 use semel_testkit::{patience, until};
@@ -39,6 +40,9 @@ async fn a_run_waits_behind_the_holder_and_is_woken() -> Result<()> {
     world.peer.until_held(1, patience()).await?;
     let second = world.deliver_to("story", SECOND).await?.run;
     let journal = waits(&world, second).await?;
+    // Whoever was told too early that the key is done would have heard it by then.
+    world.pass_the_queue().await?;
+    becomes(&world, "charge:o-1", Some(NamedEffectState::Pending)).await?;
     world.peer.let_go().await?;
     let (one, two) = (end(&world, first).await?, end(&world, second).await?);
 
@@ -66,19 +70,7 @@ async fn one_settlement_of_a_doubt_releases_both() -> Result<()> {
     becomes(&world, "charge:o-1", Some(NamedEffectState::InDoubt)).await?;
     let second = world.deliver_to("story", SECOND).await?.run;
     waits(&world, second).await?;
-    let cell = world.engine.cell();
-    let doubts = effects::list_doubts(cell.every(), world.namespace_id, None, 10)
-        .await?
-        .items;
-    let settlement = Settlement::Happened {
-        external_id: Some("ch_1".to_owned()),
-        result: Some(serde_json::json!({ "id": "ch_1" })),
-        reason: "seen".to_owned(),
-    };
-    world
-        .engine
-        .settle(world.namespace_id, doubts[0].id, settlement, "test")
-        .await?;
+    settle_as_happened(&world).await?;
     let (one, two) = (end(&world, first).await?, end(&world, second).await?);
 
     assert_eq!(doubt.state, RunState::InDoubt);
@@ -141,8 +133,57 @@ async fn a_wait_behind_a_key_ends_with_the_time_of_its_retries() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_wait_behind_a_key_stands_still_while_its_flow_is_paused() -> Result<()> {
+    let world = World::start().await?;
+    publish(&world, "story", "namespace", "").await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    play(&world, "story", FIRST).await?;
+    becomes(&world, "charge:o-1", Some(NamedEffectState::InDoubt)).await?;
+    let second = world.deliver_to("story", SECOND).await?.run;
+    waits(&world, second).await?;
+    let flow = (PauseKind::Flow, "story");
+
+    world.engine.pause(world.by(), flow, "a long night").await?;
+    world.move_clock(Duration::from_secs(7200)).await?;
+    let client = world.database().connect().await?;
+    let held = "SELECT count(*) FROM paused_runs WHERE run_id = $1";
+    let look =
+        async || -> Result<i64> { Ok(client.query_one(held, &[second.as_uuid()]).await?.get(0)) };
+    until("the run to sleep for the pause", look, |held| *held == 1).await?;
+    let resumed = world.engine.resume_paused(world.by(), flow, None, None);
+    resumed.await?;
+    let look = async || journal_of(&world, second).await;
+    let deferred = |journal: &String| journal.contains(r#""event":"deferred""#);
+    until("the wait to be deferred", look, deferred).await?;
+    settle_as_happened(&world).await?;
+    let end = end(&world, second).await?;
+
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
+    assert_eq!(world.peer.count("/plain/").await?.calls, 1);
+    Ok(())
+}
+
+/// An operator saw the effect of the only doubt at the destination.
+async fn settle_as_happened(world: &World) -> Result<()> {
+    let cell = world.engine.cell().every();
+    let doubts = effects::list_doubts(cell, world.namespace_id, None, 10).await?;
+    let doubt = doubts.items.first().context("a doubt")?.id;
+    let settlement = Settlement::Happened {
+        external_id: Some("ch_1".to_owned()),
+        result: Some(serde_json::json!({ "id": "ch_1" })),
+        reason: "seen".to_owned(),
+    };
+    let settled = world
+        .engine
+        .settle(world.namespace_id, doubt, settlement, "test");
+    settled.await?;
+    Ok(())
+}
+
 /// What a worker does that was paused before it began the named effect of a run.
-async fn begin_late(world: &World, run: RunId) -> Result<()> {
+pub(super) async fn begin_late(world: &World, run: RunId) -> Result<()> {
     let id = id_of("shared", "charge:o-1")?;
     let late = NamedBegin {
         id,
@@ -161,6 +202,9 @@ async fn begin_late(world: &World, run: RunId) -> Result<()> {
             generation: 0,
         },
         keep: Span::from_secs(60),
+        accepts_other: false,
+        seq: Some(2),
+        renews: false,
     };
     let begun = named_effects::begin(world.engine.cell().of(id), &late).await?;
     anyhow::ensure!(matches!(begun, NamedBegun::First(_)), "{begun:?}");

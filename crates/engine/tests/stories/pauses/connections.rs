@@ -8,7 +8,7 @@ use semel_store::pauses::PauseKind;
 use semel_testkit::{patience, until_some};
 use serde_json::json;
 
-use super::{HELD_RUNS, INTENTS, all_end, count, deliver_by, until_count, until_held};
+use super::{FLOW, HELD_RUNS, INTENTS, all_end, count, deliver_by, until_count, until_held};
 use crate::world::World;
 
 const BANK: (PauseKind, &str) = (PauseKind::Connection, "bank");
@@ -120,4 +120,47 @@ async fn the_time_limit_of_an_effect_stands_still_while_its_connection_is_paused
 
     assert_eq!(world.peer.count("/").await?.effects, 1);
     Ok(())
+}
+
+/// One pause begins and ends within another. Without the time of both, the hour for retries would be over.
+async fn overlap(outer: (PauseKind, &'static str), inner: (PauseKind, &'static str)) -> Result<()> {
+    const THREE_HOURS: Duration = Duration::from_secs(3 * 3_600);
+    const HALF_AN_HOUR: Duration = Duration::from_secs(1_800);
+    let world = World::start().await?;
+    let bank = json!({ "to": { "http": { "base_url": world.peer.url("/fail-first/2") } } });
+    world.connect("bank", bank).await?;
+    world.publish(PAY).await?;
+    world.deliver(r#"{"id":"1"}"#).await?;
+    let retrying = "SELECT count(*) FROM effects WHERE state = 'retrying'";
+    until_count(&world, "the effect to be retried", retrying, 1).await?;
+
+    world.engine.pause(world.by(), outer, "a night").await?;
+    world.move_clock(THREE_HOURS).await?;
+    until_held(&world, 1).await?;
+    world.engine.pause(world.by(), inner, "as well").await?;
+    world.move_clock(HALF_AN_HOUR).await?;
+    let resumed = world.engine.resume_paused(world.by(), inner, None, None);
+    ensure!(resumed.await?);
+    world.move_clock(HALF_AN_HOUR).await?;
+    world.pass_the_queue().await?;
+    let held = count(&world, HELD_RUNS).await?;
+    let resumed = world.engine.resume_paused(world.by(), outer, None, None);
+    ensure!(resumed.await?);
+    all_end(&world).await?;
+
+    assert_eq!(held, 1, "the other pause holds it");
+    assert_eq!(world.peer.count("/").await?.effects, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_under_two_pauses_goes_on_with_all_its_time_when_that_of_the_connection_ends_last()
+-> Result<()> {
+    overlap(BANK, FLOW).await
+}
+
+#[tokio::test]
+async fn a_run_under_two_pauses_goes_on_with_all_its_time_when_that_of_the_flow_ends_last()
+-> Result<()> {
+    overlap(FLOW, BANK).await
 }
