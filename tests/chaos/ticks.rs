@@ -78,6 +78,36 @@ async fn pauses_at(point: &'static str) -> Result<()> {
     world.check(2).await
 }
 
+/// The clock leaps while a server accepts an instant: the next server records it as missed, so the first may not start it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instant_recorded_as_missed_gets_no_run_from_a_server_that_lost_its_schedule()
+-> Result<()> {
+    let world = World::start().await?;
+    let server = world.serve().await?;
+    world.publish(&server).await?;
+
+    let watch = world.harness.arm("accept.before", Some(KEY));
+    world.set_clock("2027-01-10T01:00:01Z").await?;
+    let held = watch.until_held().await?;
+    server.process.sigstop()?;
+    world.set_clock("2027-01-10T03:00:01Z").await?;
+    let _other = world.serve().await?;
+    let missed = "SELECT count(*) FROM ticks
+                   WHERE nominal = '2027-01-10T01:00:00Z' AND reason = 'missed' AND instants = 2";
+    until_count(&world.client, missed, 1).await?;
+    held.let_go().await;
+    server.process.sigcont()?;
+    world.home.until_live(&server).await?;
+    world.set_clock("2027-01-10T04:00:01Z").await?;
+
+    let fourth = "SELECT count(*) FROM ticks WHERE nominal = '2027-01-10T04:00:00Z'";
+    until_count(&world.client, fourth, 1).await?;
+    let counted = "SELECT count(*) FROM kv WHERE entry = 'ticks' AND value::text = '2'";
+    until_count(&world.client, counted, 1).await?;
+    until_count(&world.client, SUCCEEDED, 2).await?;
+    world.check(2).await
+}
+
 struct World {
     _cluster: Cluster,
     home: Home,

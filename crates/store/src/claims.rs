@@ -31,6 +31,7 @@ use crate::audit::{self, AuditEntry};
 use crate::cell::{EveryCell, ReadError, SlotCell};
 use crate::journal::EffectChange;
 use crate::pool::PooledClient;
+use crate::schedules::ScheduleLease;
 
 mod accept;
 mod known;
@@ -116,6 +117,9 @@ pub struct Delivery {
     /// The number of the last run of the key that this delivery may make. A key that is free, and had that run, answers as if
     /// it were held. Nothing where the delivery may always make the next run.
     pub run_max: Option<i32>,
+    /// The lease of the schedule that named it, for an instant: it makes a run only while that lease holds, and only the
+    /// first of its key.
+    pub lease: Option<ScheduleLease>,
 }
 
 impl Delivery {
@@ -159,6 +163,9 @@ pub struct AcceptResult {
     /// was paused or resumed since it was decided; or it was found again after a lost answer, and
     /// follows other runs.
     pub undecided: bool,
+    /// Whether the schedule that named the instant was taken by another server, or given back. Then there is no
+    /// run, and none was made: the other fields mean nothing.
+    pub lost_lease: bool,
 }
 
 /// A claim as the API shows it.

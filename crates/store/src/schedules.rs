@@ -6,8 +6,9 @@
 //!
 //! `══▶` is a commit; no transaction is open while runs are accepted. Where a process dies before the
 //! last, its lease ends and another decides the same instants again; their runs are there already, under
-//! the keys that the instants make. `decided_to` only grows, so a clock that goes back decides nothing a
-//! second time.
+//! the keys that the instants make. The commit that accepts a run compares the lease (`claims`), so after a take
+//! nothing is accepted under an earlier one: the taker finds all runs that there will ever be. `decided_to`
+//! only grows, so a clock that goes back decides nothing a second time.
 
 mod leases;
 mod rows;
@@ -19,7 +20,7 @@ pub use ticks::{find_fired, forget, list_latest, list_ticks};
 pub use views::{find, list, list_of_namespace};
 
 use jiff::Timestamp;
-use semel_model::{RunId, ScheduleId};
+use semel_model::{RunId, ScheduleId, SessionId};
 use uuid::Uuid;
 
 use crate::audit::{self, AuditEntry};
@@ -104,6 +105,30 @@ pub struct Schedule {
     pub now: Timestamp,
     /// Until when the server that took it may decide it; nothing where it was only read.
     pub leased_until: Option<Timestamp>,
+}
+
+impl Schedule {
+    /// The lease that a session took it under; nothing where it was only read.
+    pub fn lease(&self, holder: SessionId) -> Option<ScheduleLease> {
+        let until = self.leased_until?;
+        let schedule = self.id;
+        Some(ScheduleLease {
+            schedule,
+            holder,
+            until,
+        })
+    }
+}
+
+/// The lease of a schedule, as one take of it left it: no other take has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScheduleLease {
+    /// The schedule.
+    pub schedule: ScheduleId,
+    /// The session that took it.
+    pub holder: SessionId,
+    /// Until when that session may decide it.
+    pub until: Timestamp,
 }
 
 /// A schedule that is new.

@@ -173,11 +173,30 @@ impl Runtime {
         flow: &FlowName,
         reason: Option<&str>,
     ) -> Result<bool, PauseError> {
+        let (_, id, act) = self
+            .act_on_schedule(by, "schedule.pause", namespace, flow, reason)
+            .await?;
+        Ok(schedules::pause(self.cell.of(id), id, by.actor, &act).await?)
+    }
+
+    /// Finds a live schedule, and makes the audit record of an action on it.
+    pub(super) async fn act_on_schedule(
+        self: &Arc<Self>,
+        by: Actor<'_>,
+        action: &'static str,
+        namespace: &NamespaceName,
+        flow: &FlowName,
+        reason: Option<&str>,
+    ) -> Result<(Live, ScheduleId, AuditEntry), PauseError> {
         let id = ScheduleId::derive(namespace, flow);
         let live = Live::current(self).await?;
         live.find(id).ok_or(PauseError::Unknown)?;
-        let act = act(by, "schedule.pause", flow, reason)?;
-        Ok(schedules::pause(self.cell.of(id), id, by.actor, &act).await?)
+        let act = by.act(action, flow.as_str());
+        let act = match reason {
+            Some(reason) => act.because(reason)?,
+            None => act,
+        };
+        Ok((live, id, act))
     }
 
     /// Starts the run of an instant by hand. An instant that has its run keeps it, and a later tick
@@ -216,7 +235,7 @@ impl Runtime {
         }
         let release = release.clone();
         let taken = self
-            .receive_tick(release, nominal, key.clone(), Some(by.name()))
+            .receive_tick(release, nominal, key.clone(), Some(by.name()), None)
             .await?;
         Ok(accepted(taken)?)
     }
@@ -286,20 +305,6 @@ impl Runtime {
             key,
             replayed,
         })
-    }
-}
-
-/// The audit record of an action on a schedule.
-pub(super) fn act(
-    by: Actor<'_>,
-    action: &'static str,
-    flow: &FlowName,
-    reason: Option<&str>,
-) -> Result<AuditEntry, ReasonError> {
-    let act = by.act(action, flow.as_str());
-    match reason {
-        Some(reason) => act.because(reason),
-        None => Ok(act),
     }
 }
 

@@ -84,7 +84,7 @@ impl Runtime {
                 })
                 .await
             }
-            TriggerKind::Schedule => self.receive_instant(release, delivery.nominal).await,
+            TriggerKind::Schedule => self.receive_instant(release, delivery.nominal, None).await,
             TriggerKind::Event => {
                 let event = self.staged_event(&delivery);
                 self.receive_event(release, &event).await

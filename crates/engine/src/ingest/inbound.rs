@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use semel_flow::Scope;
 use semel_model::event::Caller;
 use semel_model::{Fingerprint, Key, KeySpace, Mismatch, TriggerKind};
+use semel_store::schedules::ScheduleLease;
 use serde_json::{Value, json};
 
 use crate::catalogue::Release;
@@ -35,6 +36,8 @@ pub(crate) struct Inbound {
     pub(crate) nominal: Option<Timestamp>,
     /// The number of the last run of the key that it may make, where that was recorded before.
     pub(crate) run_max: Option<i32>,
+    /// The lease of the schedule that named the instant; without it, the instant starts nothing.
+    pub(crate) lease: Option<ScheduleLease>,
 }
 
 impl Inbound {
@@ -64,6 +67,7 @@ impl Inbound {
             replays: false,
             nominal: None,
             run_max: None,
+            lease: None,
         }
     }
 }

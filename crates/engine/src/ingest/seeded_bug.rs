@@ -31,5 +31,6 @@ pub(super) fn acknowledge(runtime: &Arc<Runtime>, mut delivery: Delivery) -> Acc
         accepted_at: runtime.clock.now(),
         follows: None,
         undecided: false,
+        lost_lease: false,
     }
 }

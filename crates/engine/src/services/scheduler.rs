@@ -9,7 +9,8 @@
 //!
 //! `══▶` is a commit; there are two, in different slots, and no transaction is open between them. There
 //! a process may crash: then the schedule is decided again, and its instants find the runs that they
-//! have. The key guarantees that; the lease on the schedule's row only spares the other servers the work.
+//! have. The key guarantees that. The commit that accepts a run compares the lease on the schedule's row: a server that
+//! lost the schedule meanwhile starts nothing any more, so what the next one records of the instant stays true.
 //! A schedule that was paused, resumed or woken meanwhile is decided anew.
 //!
 //! While nothing is due, any number of schedules costs one index read.
@@ -25,7 +26,9 @@ use futures_util::future::join_all;
 use jiff::Timestamp;
 use semel_flow::schedule::zone_edition;
 use semel_model::{ClaimId, FlowName, Key, KeySpace, NamespaceName, RunId, ScheduleId, SessionId};
-use semel_store::schedules::{self, DecisionBasis, ScheduleDecision, Tick, TickVerdict};
+use semel_store::schedules::{
+    self, DecisionBasis, ScheduleDecision, ScheduleLease, Tick, TickVerdict,
+};
 use semel_store::{ReadError, runs};
 
 use super::service::{HeldBy, Pace, PassError, Service};
@@ -126,7 +129,7 @@ impl Scheduler {
             room = plan.room;
             planned.push((schedule, runtime.with_runs(plan).await?));
         }
-        let mut made = runtime.carry_out(planned).await?;
+        let mut made = runtime.carry_out(session, planned).await?;
         let every = runtime.cell.every();
         let decided = schedules::decide(every, session, &made, grounds(live), None).await?;
         made.retain(|one| decided.contains(&one.id));
@@ -196,10 +199,11 @@ impl Runtime {
         Ok(Plan { calls, ..plan })
     }
 
-    /// Accepts the runs that are planned. A schedule of which one could not be accepted now is left
-    /// out, and stays due.
+    /// Accepts the runs that are planned of schedules that a session took. A schedule of which one could not be accepted
+    /// now is left out, and stays due.
     pub(crate) async fn carry_out(
         self: &Arc<Self>,
+        session: SessionId,
         planned: Vec<(&schedules::Schedule, Plan)>,
     ) -> Result<Vec<ScheduleDecision>, ReadError> {
         let mut fires = vec![];
@@ -214,7 +218,10 @@ impl Runtime {
         for together in fires.chunks(ACCEPT_TOGETHER) {
             let wanted: Vec<_> = together
                 .iter()
-                .map(|(_, release, nominal)| (release.clone(), *nominal))
+                .map(|(at, release, nominal)| {
+                    let lease = planned[*at].0.lease(session);
+                    (release.clone(), *nominal, lease)
+                })
                 .collect();
             let verdicts = self.fire_together(&wanted).await?;
             for ((at, ..), verdict) in together.iter().zip(verdicts) {
@@ -239,10 +246,10 @@ impl Runtime {
     /// crashed. Then its key may even have expired, so the run is looked for first.
     async fn fire_together(
         self: &Arc<Self>,
-        wanted: &[(Arc<Release>, Timestamp)],
+        wanted: &[(Arc<Release>, Timestamp, Option<ScheduleLease>)],
     ) -> Result<Vec<Option<TickVerdict>>, ReadError> {
         let mut expected = Vec::with_capacity(wanted.len());
-        for (release, nominal) in wanted {
+        for (release, nominal, _) in wanted {
             expected.push(expected_run(
                 &release.namespace,
                 &release.flow.name,
@@ -251,38 +258,41 @@ impl Runtime {
         }
         let known = runs::list_snapshots(self.cell.every(), &expected).await?;
         let mut together = Vec::with_capacity(wanted.len());
-        for ((release, nominal), run) in wanted.iter().zip(expected) {
+        for ((release, nominal, lease), run) in wanted.iter().zip(expected) {
             let known = known.iter().any(|snapshot| snapshot.run == run);
             together.push(async move {
                 match known {
                     true => Some(TickVerdict::Fired { run, by: None }),
-                    false => self.fire_one(release.clone(), *nominal).await,
+                    false => self.fire_one(release.clone(), *nominal, *lease).await,
                 }
             });
         }
         Ok(join_all(together).await)
     }
 
-    /// Has an instant of a schedule accepted, under the key that it has on every server.
+    /// Has an instant of a schedule accepted, under the key that it has on every server. With a lease, it is accepted only
+    /// while no other server has the schedule: the next may have recorded the instant as skipped.
     pub(crate) async fn receive_instant(
         self: &Arc<Self>,
         release: Arc<Release>,
         nominal: Timestamp,
+        lease: Option<ScheduleLease>,
     ) -> Result<Intake, IntakeError> {
         let instant = match semel_model::SeededBug::TickKeyedByNow.is_seeded() {
             true => self.clock.now(),
             false => nominal,
         };
         let key = tick_key(&release.flow.name, instant);
-        self.receive_tick(release, nominal, key, None).await
+        self.receive_tick(release, nominal, key, None, lease).await
     }
 
     async fn fire_one(
         self: &Arc<Self>,
         release: Arc<Release>,
         nominal: Timestamp,
+        lease: Option<ScheduleLease>,
     ) -> Option<TickVerdict> {
-        match self.receive_instant(release, nominal).await {
+        match self.receive_instant(release, nominal, lease).await {
             Ok(Intake::Accepted(accepted) | Intake::Held(accepted)) => {
                 semel_steps::failpoint::failpoint("tick.accepted", &accepted.key.text()).await;
                 Some(TickVerdict::Fired {

@@ -1,6 +1,7 @@
 //! Schedules: one run per instant, whatever servers, clocks and releases do.
 
 mod hand;
+mod resumed;
 
 use anyhow::Result;
 use jiff::Timestamp;

@@ -15,7 +15,7 @@ use semel_model::{ClaimId, ClaimVerdict, DeliveryId, Event, Fingerprint, InSlot,
 use tokio_postgres::Error;
 use uuid::Uuid;
 
-use columns::{FirstEffectRows, FreeKey, continued, follows};
+use columns::{FirstEffectRows, FreeKey, LeaseRows, continued, follows};
 pub(super) use found_again::MOVED;
 pub(crate) use statement::examples;
 use statement::{ClaimMode, accept_text};
@@ -148,18 +148,19 @@ async fn accept(
         let unclaimed = |first: &&Delivery| {
             !known.contains_key(&first.claim) && !free.contains_key(&first.claim)
         };
-        let left: Vec<&Delivery> = firsts.iter().copied().filter(unclaimed).collect();
-        let none = HashMap::new();
-        let claimed = claim(connection, &left, &none, undecided, &mut known).await;
-        let others = match claimed {
-            // Something was paused or resumed: the runs begin without their first effect.
-            Err(error) if classify(&error) == ErrorClass::Fenced => {
-                undecided.extend(left.iter().map(|first| first.claim));
-                claim(connection, &left, &none, undecided, &mut known).await?
-            }
-            claimed => claimed?,
-        };
+        let left = firsts.iter().copied().filter(unclaimed);
+        let (instants, left): (Vec<&Delivery>, Vec<&Delivery>) =
+            left.partition(|first| first.lease.is_some());
+        let mut others = claim_new(connection, &left, undecided, &mut known).await?;
+        let unmade = claim_new(connection, &instants, undecided, &mut known).await?;
+        others.extend(unmade.iter().copied());
         free.extend(meet(connection, &others, &mut known).await?);
+        // Read after the lease was found lost, so a run that the taker of the schedule made is there.
+        for instant in unmade {
+            known
+                .entry(instant.claim)
+                .or_insert_with(|| without_lease(instant));
+        }
         let again: Vec<&Delivery> = firsts
             .iter()
             .copied()
@@ -175,6 +176,25 @@ async fn accept(
     let ready = connection.prepare(&[REFUSE]).await?;
     ready.client.query_one(ready.statement(REFUSE), &[]).await?;
     unreachable!("a batch that gets nowhere is refused")
+}
+
+/// Claims keys for the first time; gives those that it could not claim.
+async fn claim_new<'a>(
+    connection: &mut WriterConnection,
+    firsts: &[&'a Delivery],
+    undecided: &mut HashSet<ClaimId>,
+    known: &mut HashMap<ClaimId, Known>,
+) -> Result<Vec<&'a Delivery>, Error> {
+    let none = HashMap::new();
+    let claimed = claim(connection, firsts, &none, undecided, known).await;
+    match claimed {
+        // Something was paused or resumed: the runs begin without their first effect.
+        Err(error) if classify(&error) == ErrorClass::Fenced => {
+            undecided.extend(firsts.iter().map(|first| first.claim));
+            claim(connection, firsts, &none, undecided, known).await
+        }
+        claimed => claimed,
+    }
 }
 
 /// Reads claims that exist, and how their runs stand. Gives those that are free.
@@ -229,6 +249,7 @@ fn new(delivery: &Delivery, run: Uuid, now: Timestamp, follows: Option<Event>) -
             accepted_at: now,
             follows,
             undecided: false,
+            lost_lease: false,
         },
     }
 }
@@ -287,8 +308,11 @@ async fn claim<'a>(
         &moves.events,
     ];
     let opens = moves.pause_versions.iter().any(Option::is_some);
+    // Either all deliveries of a call have a lease or none has.
+    let leases = LeaseRows::of(firsts);
     let kind = match (free.is_empty(), opens) {
         (false, _) => ClaimMode::Again,
+        (true, _) if !leases.schedules.is_empty() => ClaimMode::UnderLease,
         (true, true) => ClaimMode::FirstWithEffects,
         (true, false) => ClaimMode::First,
     };
@@ -302,6 +326,16 @@ async fn claim<'a>(
             &moves.pause_versions,
         ]),
         ClaimMode::Again => columns.extend([&numbers as &dyn Column, &intents]),
+        ClaimMode::UnderLease => columns.extend([
+            &moves.effects as &dyn Column,
+            &moves.steps,
+            &moves.kinds,
+            &moves.guards,
+            &moves.pause_versions,
+            &leases.schedules,
+            &leases.holders,
+            &leases.until,
+        ]),
     }
     let one_row = firsts.len() == 1;
     let text = accept_text(kind, one_row);
@@ -323,6 +357,14 @@ async fn claim<'a>(
     Ok(others)
 }
 
+/// The result for an instant that has no run and whose session lost the lease of the schedule.
+fn without_lease(delivery: &Delivery) -> Known {
+    let run = *RunId::derive(delivery.claim, 0).as_uuid();
+    let mut known = new(delivery, run, Timestamp::UNIX_EPOCH, None);
+    known.met.lost_lease = true;
+    known
+}
+
 /// A key that is free, of a delivery that may make no further run: it answers with the last run that it had. Where that is
 /// gone from the records, its claim is what is left of it.
 fn read_spent(row: &tokio_postgres::Row) -> Known {
@@ -339,6 +381,7 @@ fn read_spent(row: &tokio_postgres::Row) -> Known {
             accepted_at: Timestamp::UNIX_EPOCH,
             follows: None,
             undecided: false,
+            lost_lease: false,
         },
     })
 }
@@ -360,6 +403,7 @@ fn read_known(row: &tokio_postgres::Row) -> Option<Known> {
             accepted_at: row.get(7),
             follows: None,
             undecided: false,
+            lost_lease: false,
         },
     };
     Some(known)

@@ -1,14 +1,16 @@
 //! Schedules: what many of them cost while nothing is due, and that what is decided stays decided.
 
 use anyhow::{Context, Result};
+use futures_util::future::try_join_all;
 use jiff::Timestamp;
-use semel_model::{ScheduleId, SessionId, Span};
+use semel_model::{ClaimVerdict, ScheduleId, SessionId, Span};
+use semel_store::claims::{Delivery, start_accepting};
 use semel_store::schedules::{
     self, DecisionBasis, NewSchedule, Schedule, ScheduleDecision, Tick, TickVerdict,
 };
 use semel_store::sessions;
 
-use crate::world::World;
+use crate::world::{World, delivery};
 
 const GROUNDS: DecisionBasis = DecisionBasis {
     version: 1,
@@ -193,6 +195,85 @@ async fn a_schedule_of_a_lost_server_is_taken_by_another_and_the_first_decides_n
     assert_eq!((before, after.len()), (0, 1));
     assert!(!late, "another has it");
     assert!(decide(&world, other, own).await?);
+    Ok(())
+}
+
+/// An instant of a schedule that a session took.
+fn instant(key: &str, taken: &Schedule, session: SessionId) -> Result<Delivery> {
+    Ok(Delivery {
+        run_max: Some(0),
+        lease: Some(taken.lease(session).context("a lease")?),
+        ..delivery(key, "{}", None)?
+    })
+}
+
+/// A run that came after the next server had looked would leave its instant on record as skipped.
+#[tokio::test]
+async fn an_instant_is_accepted_only_under_the_lease_of_its_schedule() -> Result<()> {
+    let world = World::start().await?;
+    let (id, _) = open(&world).await?;
+    let (one, other) = (server(&world).await?, server(&world).await?);
+    let accept = start_accepting(&world.cell);
+    let first = take(&world, one).await?.pop().context("it is due")?;
+    let in_time = accept.write(instant("in-time", &first, one)?).await?;
+
+    let next = schedules::take_one(world.cell.of(id), id, other, LEASE).await?;
+    let next = next.context("another has it")?;
+    // Beside a delivery of a sender, which shares the batch and nothing else.
+    let together = [
+        instant("late", &first, one)?,
+        instant("in-time", &first, one)?,
+        delivery("beside", "{}", None)?,
+    ];
+    let together = try_join_all(together.map(|it| accept.write(it))).await?;
+    let theirs = accept.write(instant("late", &next, other)?).await?;
+    let found = accept.write(instant("late", &first, one)?).await?;
+    schedules::give_back(world.cell.every(), other, &[id]).await?;
+    let given_back = accept.write(instant("later", &next, other)?).await?;
+
+    assert!(!in_time.lost_lease && in_time.verdict == ClaimVerdict::New);
+    assert!(together[0].lost_lease, "another server decides it");
+    assert!(!together[1].lost_lease, "it has its run");
+    assert_eq!(together[1].run, in_time.run);
+    assert_eq!(together[2].verdict, ClaimVerdict::New);
+    assert!(!theirs.lost_lease && theirs.verdict == ClaimVerdict::New);
+    assert_eq!((found.lost_lease, found.run), (false, theirs.run));
+    assert!(given_back.lost_lease, "nobody decides it");
+    let client = world.connect().await?;
+    let runs = "SELECT count(*) FROM runs";
+    let runs: i64 = client.query_one(runs, &[]).await?.get(0);
+    assert_eq!(runs, 3, "in-time, beside, late");
+    Ok(())
+}
+
+/// The next server looks for runs once it has the schedule. An acceptance that has passed the comparison by then must be
+/// seen, so the take waits for its commit or passes the schedule over.
+#[tokio::test]
+async fn a_schedule_is_not_taken_while_an_instant_of_it_is_being_accepted() -> Result<()> {
+    let world = World::start().await?;
+    let (id, _) = open(&world).await?;
+    let (one, other) = (server(&world).await?, server(&world).await?);
+    let first = take(&world, one).await?.pop().context("it is due")?;
+    let mut client = world.connect().await?;
+    let lose = "UPDATE sessions SET lost_at = moment() WHERE id = $1";
+    client.execute(lose, &[one.as_uuid()]).await?;
+    let late = instant("slow", &first, one)?;
+
+    // The claim of another session holds the acceptance up after it has compared the lease.
+    let blocker = client.transaction().await?;
+    let hold = "INSERT INTO claims (id, run_id, fingerprint, expires_at)
+                VALUES ($1, $1, $1, moment() + interval '1 hour')";
+    blocker.execute(hold, &[late.claim.as_uuid()]).await?;
+    let accept = start_accepting(&world.cell);
+    let writing = tokio::spawn(async move { accept.write(late).await });
+    world.until_waiting_for_a_lock().await?;
+    let meanwhile = take(&world, other).await?.len();
+    blocker.rollback().await?;
+    let accepted = writing.await??;
+    let after = take(&world, other).await?.len();
+
+    assert_eq!((meanwhile, after), (0, 1), "{id}");
+    assert!(!accepted.lost_lease && accepted.verdict == ClaimVerdict::New);
     Ok(())
 }
 

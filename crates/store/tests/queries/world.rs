@@ -146,5 +146,6 @@ pub(crate) fn delivery(key: &str, payload: &str, holder: Option<SessionId>) -> R
         first_effect: None,
         seems_known: false,
         run_max: None,
+        lease: None,
     })
 }

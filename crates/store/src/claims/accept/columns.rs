@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use jiff::Timestamp;
 use semel_model::event::FollowedRun;
 use semel_model::{ClaimId, Event, RunId};
 use uuid::Uuid;
@@ -94,5 +95,23 @@ impl<'a> FirstEffectRows<'a> {
             moves.pause_versions.push(version);
         }
         moves
+    }
+}
+
+/// The leases under which instants of schedules are accepted, one array per column. Empty where a batch has none.
+pub(super) struct LeaseRows {
+    pub(super) schedules: Vec<Uuid>,
+    pub(super) holders: Vec<Uuid>,
+    pub(super) until: Vec<Timestamp>,
+}
+
+impl LeaseRows {
+    pub(super) fn of(firsts: &[&Delivery]) -> Self {
+        let leases = || firsts.iter().filter_map(|first| first.lease);
+        Self {
+            schedules: leases().map(|it| *it.schedule.as_uuid()).collect(),
+            holders: leases().map(|it| *it.holder.as_uuid()).collect(),
+            until: leases().map(|it| it.until).collect(),
+        }
     }
 }

@@ -18,7 +18,7 @@ const ACCEPT: &str = ",
           FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::float8[], $5::int4[], $6::int4[],
                       $7::bytea[], $8::uuid[], $9::uuid[], $10::text[]{columns})
             AS t (claim_id, run_id, fingerprint, keep_secs, namespace_id, release_id, key,
-                  delivery_id, holder, events{names})),
+                  delivery_id, holder, events{names})),{leased}
     claimed AS ({claimed}),
     fresh AS MATERIALIZED (
         SELECT t.*, p.now, (p.now AT TIME ZONE 'UTC')::date AS partition_date
@@ -42,6 +42,32 @@ const CLAIMED: &str = "
         SELECT t.claim_id, t.run_id, t.fingerprint,
                date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 60))
           FROM arrived t, present p
+            ON CONFLICT (id) DO NOTHING
+     RETURNING id";
+
+// Crosses slots (V5): the lease of a schedule is compared in the commit that accepts its instant, and the schedule is in
+// another slot. With a second cell, the instant's cell keeps the token of the latest take.
+
+/// The instants whose session still has the lease of their schedule. The schedule's row stays locked until the
+/// commit: a session that takes the schedule later finds the run, and if one took it before, the instant is not here.
+const LEASED: &str = "
+    leased AS MATERIALIZED (
+        SELECT t.claim_id
+          FROM arrived t
+         CROSS JOIN LATERAL (
+               SELECT s.id
+                 FROM schedules s
+                WHERE s.id = t.schedule_id AND s.holder = t.leased_by
+                  AND s.leased_until = t.leased_until
+                  FOR SHARE) held),";
+
+/// The same as `CLAIMED`, for instants of schedules.
+const CLAIMED_UNDER_LEASE: &str = "
+        INSERT INTO claims (id, run_id, fingerprint, expires_at)
+        SELECT t.claim_id, t.run_id, t.fingerprint,
+               date_trunc('minute', p.now + make_interval(secs => t.keep_secs + 60))
+          FROM arrived t, present p
+         WHERE (t.claim_id IN (SELECT claim_id FROM leased)) IS TRUE
             ON CONFLICT (id) DO NOTHING
      RETURNING id";
 
@@ -81,12 +107,15 @@ pub(super) enum ClaimMode {
     FirstWithEffects,
     /// After they were freed.
     Again,
+    /// For the first time, each under the lease of the schedule that named it; some may bring a first effect.
+    UnderLease,
 }
 
 /// The statement of a kind of batch, or of one delivery.
 pub(super) fn accept_text(kind: ClaimMode, one_row: bool) -> &'static str {
-    static TEXTS: [OnceLock<String>; 6] = [const { OnceLock::new() }; 6];
+    static TEXTS: [OnceLock<String>; 8] = [const { OnceLock::new() }; 8];
     TEXTS[kind as usize * 2 + usize::from(one_row)].get_or_init(|| {
+        let compared = || SeededBug::PauseNotCompared.in_text(DECIDED, "<>", "IS NULL AND NULL =");
         let (columns, names, claimed, entered, decided) = match kind {
             ClaimMode::First => ("", "", CLAIMED, "", ""),
             ClaimMode::FirstWithEffects => (
@@ -94,7 +123,7 @@ pub(super) fn accept_text(kind: ClaimMode, one_row: bool) -> &'static str {
                 ", effect_id, step, kind, guard, pause_version",
                 CLAIMED,
                 ENTERED,
-                SeededBug::PauseNotCompared.in_text(DECIDED, "<>", "IS NULL AND NULL ="),
+                compared(),
             ),
             ClaimMode::Again => (
                 ", $11::int4[], $12::int4[]",
@@ -103,10 +132,24 @@ pub(super) fn accept_text(kind: ClaimMode, one_row: bool) -> &'static str {
                 "",
                 "",
             ),
+            ClaimMode::UnderLease => (
+                ", $11::uuid[], $12::text[], $13::text[], $14::text[], $15::int8[], $16::uuid[], \
+                 $17::uuid[], $18::timestamptz[]",
+                ", effect_id, step, kind, guard, pause_version, schedule_id, leased_by, \
+                 leased_until",
+                CLAIMED_UNDER_LEASE,
+                ENTERED,
+                compared(),
+            ),
+        };
+        let leased = match kind {
+            ClaimMode::First | ClaimMode::FirstWithEffects | ClaimMode::Again => "",
+            ClaimMode::UnderLease => LEASED,
         };
         let text = ACCEPT
             .replace("{columns}", columns)
             .replace("{names}", names)
+            .replace("{leased}", leased)
             .replace("{claimed}", claimed)
             .replace("{entered}", entered)
             .replace("{decided}", decided);
@@ -119,14 +162,16 @@ pub(super) fn accept_text(kind: ClaimMode, one_row: bool) -> &'static str {
 }
 
 /// The statements that accept, for the test that prepares them.
-pub(crate) fn examples() -> [&'static str; 6] {
+pub(crate) fn examples() -> [&'static str; 8] {
     [
         (ClaimMode::First, false),
         (ClaimMode::FirstWithEffects, false),
         (ClaimMode::Again, false),
+        (ClaimMode::UnderLease, false),
         (ClaimMode::First, true),
         (ClaimMode::FirstWithEffects, true),
         (ClaimMode::Again, true),
+        (ClaimMode::UnderLease, true),
     ]
     .map(|(kind, one_row)| accept_text(kind, one_row))
 }
