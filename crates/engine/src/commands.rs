@@ -14,6 +14,7 @@ pub mod decide_held;
 pub mod drop_key;
 pub mod erase;
 pub mod fire_schedule;
+pub mod job_maker;
 pub mod member;
 pub mod namespace;
 pub mod once;

@@ -7,7 +7,7 @@ use semel_api::types::{
     ChangePlan, Page, PlanReplay, PlanSummary, PlannedRun, PlannedRunFilter, ReplayPlan,
     ReplayPlanFilter,
 };
-use semel_engine::{PlanError, PlanWish};
+use semel_engine::{JobMaker, PlanError, PlanWish};
 use semel_model::run::RunState;
 use semel_model::{ReplayPlanId, RunId};
 use semel_store::replay_plans::{self, ItemFilter, PlanChange, PlanItemView, PlanView};
@@ -38,10 +38,14 @@ pub(crate) async fn plan(
         body: &body,
         headers: &headers,
     };
-    let (wish, actor) = (wish(&asked), caller.actor());
+    let (wish, actor, token) = (wish(&asked), caller.actor(), caller.id);
     let (at, namespace_id) = (app.clone(), caller.namespace_id);
     commands::once(app, &caller, command, async move {
-        let plan = at.engine.plan_replay(namespace_id, &wish, &actor).await?;
+        let by = JobMaker {
+            actor: &actor,
+            token: Some(token),
+        };
+        let plan = at.engine.plan_replay(namespace_id, &wish, by).await?;
         Reply::new(StatusCode::CREATED, &get(&at, namespace_id, plan).await?)
     })
     .await
@@ -187,11 +191,15 @@ async fn change(
         headers: &headers,
     };
     let (wanted, reason) = (wanted(&asked), asked.reason);
-    let actor = caller.actor();
+    let (actor, token) = (caller.actor(), caller.id);
     let (at, namespace_id) = (app.clone(), caller.namespace_id);
     commands::once(app, &caller, command, async move {
         let wanted = (wanted, reason.as_deref());
-        let changed = at.engine.change_plan(namespace_id, id, wanted, &actor);
+        let by = JobMaker {
+            actor: &actor,
+            token: Some(token),
+        };
+        let changed = at.engine.change_plan(namespace_id, id, wanted, by);
         changed.await?;
         Reply::new(StatusCode::ACCEPTED, &get(&at, namespace_id, id).await?)
     })
@@ -227,6 +235,7 @@ fn view(plan: PlanView) -> ReplayPlan {
         previewed: plan.previewed_count,
         replayed: plan.replayed_count,
         refused: plan.refused_count,
+        stopped_because: plan.stopped_because,
         summaries: Vec::new(),
     }
 }

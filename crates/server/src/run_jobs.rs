@@ -9,7 +9,7 @@ use semel_api::types::{
     AskRunJob, Page, RefusedRun, RunJob, RunJobFilter, RunJobPlan, RunJobStateCount, RunJobVerb,
     RunStatus, StopRunJob,
 };
-use semel_engine::{RunJobError, RunJobWish};
+use semel_engine::{JobMaker, RunJobError, RunJobWish};
 use semel_model::RunJobId;
 use semel_store::run_jobs::{self, JobVerb, JobView};
 
@@ -67,11 +67,15 @@ pub(crate) async fn make(
         body: &body,
         headers: &headers,
     };
-    let (wish, actor) = (wish(&asked)?, caller.actor());
+    let (wish, actor, token) = (wish(&asked)?, caller.actor(), caller.id);
     let (at, namespace_id) = (app.clone(), caller.namespace_id);
     commands::once(app, &caller, command, async move {
-        let by = (digest.as_str(), reason.as_str());
-        let made = at.engine.make_run_job(namespace_id, &wish, by, &actor);
+        let asked = (digest.as_str(), reason.as_str());
+        let by = JobMaker {
+            actor: &actor,
+            token: Some(token),
+        };
+        let made = at.engine.make_run_job(namespace_id, &wish, asked, by);
         let job = made.await?;
         Reply::new(StatusCode::CREATED, &get(&at, namespace_id, job).await?)
     })
@@ -173,6 +177,7 @@ fn view(job: JobView) -> RunJob {
         count: job.run_count,
         done: job.done_count,
         refused: job.refused_count,
+        stopped_because: job.stopped_because,
         refusals: Vec::new(),
     }
 }

@@ -10,7 +10,7 @@
 //! it does for an item is one replay with an identity of its own, so that two servers at one item
 //! make one run. The rows here only note what became of it.
 
-use semel_model::{ReplayPlanId, RunId};
+use semel_model::{ReplayPlanId, RunId, TokenId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -36,8 +36,9 @@ pub const RUNS_MAX: i64 = 10_000;
 const HOLD_SECS: f64 = 5.0;
 
 const CREATE: &str = "
-    INSERT INTO replay_plans (id, namespace_id, flow, release, state, per_second, actor, reason, due_at)
-    VALUES ($1, $2, $3, $4, 'previewing', $5, $6, $7, moment())";
+    INSERT INTO replay_plans (id, namespace_id, flow, release, state, per_second, actor, reason, token_id,
+                              due_at)
+    VALUES ($1, $2, $3, $4, 'previewing', $5, $6, $7, $8, moment())";
 
 const ADD: &str = "
     INSERT INTO replay_items (plan_id, run_id) SELECT $1, unnest($2::uuid[])";
@@ -56,7 +57,7 @@ const TAKE: &str = "
      WHERE id = (SELECT id FROM replay_plans
                   WHERE state IN ('previewing', 'running') AND due_at <= (SELECT moment())
                   ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED)
- RETURNING id, namespace_id, release, state, per_second, actor, reason";
+ RETURNING id, namespace_id, release, state, per_second, actor, reason, token_id";
 
 const LEFT: &str = "
     SELECT run_id, digest, attempts
@@ -86,11 +87,16 @@ const RETURN: &str = "
 
 const CHANGE: &str = "
     UPDATE replay_plans SET state = $3, due_at = moment(), per_second = coalesce($5::int4, per_second),
-                            actor = coalesce($6::text, actor)
+                            actor = coalesce($6::text, actor),
+                            token_id = CASE WHEN $6::text IS NULL THEN token_id ELSE $7::uuid END
      WHERE id = $1 AND namespace_id = $2 AND state = ANY ($4::text[])";
 
+const END: &str = "
+    UPDATE replay_plans SET state = 'stopped', stopped_because = $3
+     WHERE id = $1 AND state = $2 AND token_id IS NOT DISTINCT FROM $4::uuid";
+
 pub(crate) const STATEMENTS: &[&str] = &[
-    CREATE, ADD, FORGET, TAKE, LEFT, NOTE, POSTPONE, RETURN, CHANGE,
+    CREATE, ADD, FORGET, TAKE, LEFT, NOTE, POSTPONE, RETURN, CHANGE, END,
 ];
 
 /// A plan to make.
@@ -108,6 +114,8 @@ pub struct NewPlan<'a> {
     pub per_second: i32,
     /// Who makes it.
     pub actor: &'a str,
+    /// The token in whose name it acts.
+    pub token: Option<TokenId>,
     /// Why.
     pub reason: Option<&'a str>,
 }
@@ -120,7 +128,8 @@ pub async fn create(
     act: &AuditEntry,
 ) -> Result<(), ReadError> {
     let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
-    let values: [&(dyn ToSql + Sync); 7] = [
+    let token = plan.token.map(|token| *token.as_uuid());
+    let values: [&(dyn ToSql + Sync); 8] = [
         plan.id.as_uuid(),
         &plan.namespace_id,
         &plan.flow,
@@ -128,6 +137,7 @@ pub async fn create(
         &plan.per_second,
         &plan.actor,
         &plan.reason,
+        &token,
     ];
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
@@ -156,6 +166,8 @@ pub struct TakenPlan {
     pub actor: String,
     /// Why.
     pub reason: Option<String>,
+    /// The token in whose name it acts.
+    pub token: Option<TokenId>,
 }
 
 impl TakenPlan {
@@ -186,6 +198,7 @@ pub async fn take(cell: HomeCell<'_>) -> Result<Option<TakenPlan>, ReadError> {
         per_second: row.get(4),
         actor: row.get(5),
         reason: row.get(6),
+        token: row.get::<_, Option<Uuid>>(7).map(TokenId::from_uuid),
     }))
 }
 
@@ -295,6 +308,21 @@ pub async fn give_back(
     Ok(())
 }
 
+/// Ends a plan of a maker in whose name nothing more is done; the act is recorded in the same commit. A plan that another
+/// has applied meanwhile goes on.
+pub async fn end(
+    cell: HomeCell<'_>,
+    plan: &TakenPlan,
+    why: &str,
+    act: &AuditEntry,
+) -> Result<(), ReadError> {
+    let (state, why) = (plan.state(), ColumnText::words(why));
+    let token = plan.token.map(|token| *token.as_uuid());
+    let values: [&(dyn ToSql + Sync); 4] = [plan.id.as_uuid(), &state, &why, &token];
+    audit::execute(cell, END, &values, act).await?;
+    Ok(())
+}
+
 /// What an operator does to a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanChange {
@@ -309,13 +337,13 @@ pub enum PlanChange {
     Stop,
 }
 
-/// Carries out what an operator does to a plan, with the record of it. False where the plan is in no
-/// state for that.
+/// Carries out what an operator does to a plan by a token, with the record of it. False where the plan
+/// is in no state for that.
 pub async fn change(
     cell: HomeCell<'_>,
     namespace_id: i32,
     plan: ReplayPlanId,
-    change: PlanChange,
+    (change, token): (PlanChange, Option<TokenId>),
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let (to, from, per_second): (&str, &[&str], Option<i32>) = match change {
@@ -329,13 +357,15 @@ pub async fn change(
     };
     // The runs are replayed in the name of the person who applies the plan.
     let actor = (to == "running").then_some(act.actor());
-    let values: [&(dyn ToSql + Sync); 6] = [
+    let token = token.map(|token| *token.as_uuid());
+    let values: [&(dyn ToSql + Sync); 7] = [
         plan.as_uuid(),
         &namespace_id,
         &to,
         &from,
         &per_second,
         &actor,
+        &token,
     ];
     Ok(audit::execute(cell, CHANGE, &values, act).await? == 1)
 }

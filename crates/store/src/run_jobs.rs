@@ -11,7 +11,7 @@ mod views;
 pub use candidates::{Candidates, JobRange, PlannedRun, list_candidates};
 pub use views::{JobView, find, list, list_refused};
 
-use semel_model::{RunId, RunJobId};
+use semel_model::{RunId, RunJobId, TokenId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -35,8 +35,8 @@ const FORGET: &str = "
                    ORDER BY created_at LIMIT 10)";
 
 const CREATE: &str = "
-    INSERT INTO run_jobs (id, namespace_id, flow, verb, digest, actor, reason, due_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, moment())";
+    INSERT INTO run_jobs (id, namespace_id, flow, verb, digest, actor, reason, token_id, due_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, moment())";
 
 const ADD: &str = "
     INSERT INTO run_job_items (job_id, run_id, planned_state, planned_seq)
@@ -49,7 +49,7 @@ const TAKE: &str = "
      WHERE id = (SELECT id FROM run_jobs
                   WHERE state = 'running' AND due_at <= (SELECT moment())
                   ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED)
- RETURNING id, namespace_id, verb, actor, reason";
+ RETURNING id, namespace_id, verb, actor, reason, token_id";
 
 const LEFT: &str = "
     SELECT run_id, attempts, planned_state, planned_seq FROM run_job_items
@@ -77,6 +77,10 @@ const STOP: &str = "
     UPDATE run_jobs SET state = 'stopped'
      WHERE id = $1 AND namespace_id = $2 AND state = 'running'";
 
+const END: &str = "
+    UPDATE run_jobs SET state = 'stopped', stopped_because = $2
+     WHERE id = $1 AND state = 'running'";
+
 const RUNNING: &str = "SELECT state = 'running' FROM run_jobs WHERE id = $1";
 
 pub(crate) const STATEMENTS: &[&str] = &[
@@ -91,6 +95,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     POSTPONE,
     RETURN,
     STOP,
+    END,
     RUNNING,
     views::LIST,
     views::FIND,
@@ -131,6 +136,8 @@ pub struct NewJob<'a> {
     pub digest: &'a str,
     /// Who makes it.
     pub actor: &'a str,
+    /// The token in whose name it acts.
+    pub token: Option<TokenId>,
     /// Why.
     pub reason: &'a str,
 }
@@ -145,7 +152,8 @@ pub async fn create(
     let ids: Vec<Uuid> = runs.iter().map(|it| *it.run.as_uuid()).collect();
     let states: Vec<&str> = runs.iter().map(|it| it.state.as_str()).collect();
     let seqs: Vec<i32> = runs.iter().map(|it| it.seq).collect();
-    let values: [&(dyn ToSql + Sync); 7] = [
+    let token = job.token.map(|token| *token.as_uuid());
+    let values: [&(dyn ToSql + Sync); 8] = [
         job.id.as_uuid(),
         &job.namespace_id,
         &job.flow,
@@ -153,6 +161,7 @@ pub async fn create(
         &job.digest,
         &job.actor,
         &job.reason,
+        &token,
     ];
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
@@ -178,6 +187,8 @@ pub struct TakenJob {
     pub actor: String,
     /// Why.
     pub reason: String,
+    /// The token in whose name it acts.
+    pub token: Option<TokenId>,
 }
 
 /// Takes a job that is due, so that no other server works on it for a while.
@@ -189,6 +200,7 @@ pub async fn take(cell: HomeCell<'_>) -> Result<Option<TakenJob>, ReadError> {
         verb: read_verb(row.get(2)),
         actor: row.get(3),
         reason: row.get(4),
+        token: row.get::<_, Option<Uuid>>(5).map(TokenId::from_uuid),
     }))
 }
 
@@ -294,6 +306,19 @@ pub async fn stop(
     audit::append(&tx, act).await?;
     tx.commit().await?;
     Ok(true)
+}
+
+/// Ends a job in whose name nothing more is done; the act is recorded in the same commit.
+pub async fn end(
+    cell: HomeCell<'_>,
+    job: RunJobId,
+    why: &str,
+    act: &AuditEntry,
+) -> Result<(), ReadError> {
+    let why = ColumnText::words(why);
+    let values: [&(dyn ToSql + Sync); 2] = [job.as_uuid(), &why];
+    audit::execute(cell, END, &values, act).await?;
+    Ok(())
 }
 
 /// Whether a job runs.

@@ -64,6 +64,9 @@ pub struct ReplayPlan {
     pub replayed: i64,
     /// How many of them are not replayed.
     pub refused: i64,
+    /// Why Semel stopped it, where no operator did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_because: Option<String>,
     /// Its runs by what their previews show, on a single plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub summaries: Vec<PlanSummary>,

@@ -82,7 +82,7 @@ pub struct RunJob {
     pub verb: String,
     /// Their flow.
     pub flow: String,
-    /// `running`; `done` once every run has an outcome; `stopped` where an operator stopped it.
+    /// `running`; `done` once every run has an outcome; `stopped` where an operator or Semel stopped it.
     pub state: String,
     /// The digest of its plan.
     pub digest: String,
@@ -98,6 +98,9 @@ pub struct RunJob {
     pub done: i64,
     /// For how many of them it is not.
     pub refused: i64,
+    /// Why Semel stopped it, where no operator did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_because: Option<String>,
     /// Some of those, with why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refusals: Vec<RefusedRun>,

@@ -35,6 +35,9 @@ pub(crate) fn detail(plan: &ReplayPlan, style: Style) -> String {
             plan.runs, plan.replayed, plan.refused, plan.previewed
         ),
     ];
+    if let Some(why) = &plan.stopped_because {
+        lines.push(format!("  stopped   by Semel: {}", printable(why)));
+    }
     for it in &plan.summaries {
         let what = it.summary.as_deref().unwrap_or("not previewed");
         let refused = match &it.code {

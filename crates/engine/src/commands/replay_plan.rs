@@ -6,11 +6,13 @@ use jiff::Timestamp;
 use semel_model::replay::{Forecast, ReplayPreview};
 use semel_model::run::RunState;
 use semel_model::{FlowName, ReplayPlanId, RunId};
+use semel_store::audit::origin::ActOrigin;
 use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::replay_plans::{
     self, ItemOutcome, NewPlan, PlanChange, PlanItem, RUNS_MAX, ReplayRange, TakenPlan,
 };
 
+use super::job_maker::JobMaker;
 use super::replay::{ReplayError, ReplayWish};
 use crate::runtime::Runtime;
 use crate::unavailable::unavailable_from_store;
@@ -85,12 +87,13 @@ impl PlanError {
 impl Runtime {
     /// Freezes which runs are replayed. They are previewed from now on, and replayed once an operator
     /// applies the plan.
-    pub async fn plan_replay(
+    pub async fn plan_replay<'a>(
         self: &Arc<Self>,
         namespace_id: i32,
         wish: &PlanWish,
-        actor: &str,
+        by: impl Into<JobMaker<'a>>,
     ) -> Result<ReplayPlanId, PlanError> {
+        let JobMaker { actor, token } = by.into();
         if matches!(wish.state, RunState::Active | RunState::InDoubt) {
             return Err(PlanError::State(wish.state));
         }
@@ -124,6 +127,7 @@ impl Runtime {
             release,
             per_second: wish.per_second.clamp(1, 100),
             actor,
+            token,
             reason: wish.reason.as_deref(),
         };
         replay_plans::create(self.cell.home(), &plan, &runs, &act).await?;
@@ -132,13 +136,14 @@ impl Runtime {
     }
 
     /// Applies, pauses or stops a plan.
-    pub async fn change_plan(
+    pub async fn change_plan<'a>(
         self: &Arc<Self>,
         namespace_id: i32,
         plan: ReplayPlanId,
         (change, reason): (PlanChange, Option<&str>),
-        actor: &str,
+        by: impl Into<JobMaker<'a>>,
     ) -> Result<(), PlanError> {
+        let JobMaker { actor, token } = by.into();
         let (name, to) = match change {
             PlanChange::Apply { .. } => ("replay.apply", "running"),
             PlanChange::Pause => ("replay.pause", "paused"),
@@ -150,7 +155,8 @@ impl Runtime {
             None => act,
         };
         let home = self.cell.home();
-        if replay_plans::change(home, namespace_id, plan, change, &act).await? {
+        let asked = (change, token);
+        if replay_plans::change(home, namespace_id, plan, asked, &act).await? {
             self.signals.planned.notify_one();
             return Ok(());
         }
@@ -203,8 +209,13 @@ impl Runtime {
         );
         let reason: String = reason.chars().take(REASON_CHARS).collect();
         let asked = (digest, Some(reason.as_str()));
+        // No request is answered here: the act comes from the token that asked for the plan.
+        let origin = ActOrigin {
+            token: plan.token,
+            address: None,
+        };
         let next = self.replay(plan.namespace_id, run, wish, asked, &plan.actor);
-        next.await.map(ItemOutcome::Replayed)
+        origin.scope(next).await.map(ItemOutcome::Replayed)
     }
 
     async fn preview_item(

@@ -14,6 +14,7 @@ use semel_store::runs::RunView;
 use semel_store::{ReadError, flows, journal, runs};
 
 use super::cancel::{CancelError, cancel_act};
+use super::job_maker::JobMaker;
 use super::resume::{ResumeError, Wish, resume_act};
 use crate::runtime::Runtime;
 use crate::unavailable::unavailable_from_store;
@@ -142,13 +143,14 @@ impl Runtime {
     }
 
     /// Makes a job of the runs that a plan showed. Refused where other runs fit by now.
-    pub async fn make_run_job(
+    pub async fn make_run_job<'a>(
         self: &Arc<Self>,
         namespace_id: i32,
         wish: &RunJobWish,
         (digest, reason): (&str, &str),
-        actor: &str,
+        by: impl Into<JobMaker<'a>>,
     ) -> Result<RunJobId, RunJobError> {
+        let JobMaker { actor, token } = by.into();
         let id = RunJobId::generate();
         let action = match wish.verb {
             JobVerb::Cancel => "run.cancel-many",
@@ -170,6 +172,7 @@ impl Runtime {
             verb: wish.verb,
             digest,
             actor,
+            token,
             reason,
         };
         run_jobs::create(self.cell.home(), &job, &plan.runs, &act).await?;
@@ -207,6 +210,10 @@ impl Runtime {
         let act = match job.verb {
             JobVerb::Cancel => cancel_act(job.namespace_id, run, &job.actor),
             JobVerb::Resume => resume_act(job.namespace_id, run, &job.actor),
+        };
+        let act = match job.token {
+            Some(token) => act.by_token(token),
+            None => act,
         };
         let act = match act.within(job.id).because(&job.reason) {
             Ok(act) => act,

@@ -72,7 +72,9 @@ impl Service for ReplayPlans {
         let Some(plan) = replay_plans::take(self.runtime.cell.home()).await? else {
             return Ok(self.pace.interval);
         };
-        self.work_on(&plan).await?;
+        if !self.runtime.end_unauthorised_plan(&plan).await? {
+            self.work_on(&plan).await?;
+        }
         Ok(Duration::ZERO)
     }
 

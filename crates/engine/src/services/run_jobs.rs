@@ -48,6 +48,9 @@ impl Service for RunJobs {
         let Some(job) = run_jobs::take(home()).await? else {
             return Ok(self.pace.interval);
         };
+        if self.runtime.end_unauthorised_job(&job).await? {
+            return Ok(Duration::ZERO);
+        }
         let begun = Instant::now();
         let mut postponed = false;
         for item in run_jobs::list_left(home(), job.id, PAGE).await? {

@@ -1,7 +1,8 @@
 //! Replays of many runs, by a plan.
 
 use anyhow::Result;
-use semel_engine::PlanWish;
+use semel_engine::{JobMaker, PlanWish};
+use semel_model::TokenId;
 use semel_model::run::RunState;
 use semel_store::replay_plans::{self, PlanChange};
 use semel_testkit::{until, until_some};
@@ -60,5 +61,40 @@ async fn a_plan_previews_its_runs_and_two_servers_replay_each_once() -> Result<(
     until("every run to call", calls, |calls| *calls == 24).await?;
     assert_eq!(world.peer.count("/plain/a").await?.calls, 12);
     other.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_stops_and_says_why_where_its_token_does_not_exist_any_more() -> Result<()> {
+    let world = World::start().await?;
+    publish(&world, &[post("a", "n: 1")]).await?;
+    refuse(&world, "/plain/a").await?;
+    world.play(r#"{"id":"o-1"}"#).await?;
+    let wish = PlanWish {
+        flow: "story".parse()?,
+        state: RunState::Failed,
+        since: None,
+        until: None,
+        code: None,
+        per_second: 10,
+        reason: None,
+    };
+    let by = JobMaker {
+        actor: "token:ci",
+        token: Some(TokenId::from_uuid(uuid::Uuid::now_v7())),
+    };
+
+    let plan = world.engine.plan_replay(world.namespace_id, &wish, by);
+    let plan = plan.await?;
+    let home = || world.engine.cell().home();
+    let stopped = until_some("the plan to stop", async || {
+        let view = replay_plans::find(home(), world.namespace_id, plan).await?;
+        Ok(view.filter(|view| view.state == "stopped"))
+    })
+    .await?;
+
+    let why = stopped.stopped_because.unwrap_or_default();
+    assert_eq!(why, "token:ci does not exist any more");
+    assert_eq!(stopped.previewed_count, 0);
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! Many runs are cancelled or resumed by a plan: exactly those that it showed.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
-use semel_engine::{RunJobError, RunJobWish};
+use semel_engine::{JobMaker, RunJobError, RunJobWish};
 use semel_model::run::RunState;
-use semel_model::{RunId, RunJobId};
-use semel_store::run_jobs::{self, JobVerb};
+use semel_model::{RunId, RunJobId, TokenId};
+use semel_store::run_jobs::{self, JobVerb, JobView};
 use semel_testkit::peer::Behaviour;
 use semel_testkit::{patience, until, until_some};
 
@@ -205,4 +207,84 @@ async fn runs_that_failed_again_need_another_plan() -> Result<()> {
     assert_eq!(again.runs[0].run, accepted.run);
     assert!(matches!(refused, Err(RunJobError::Changed)), "{refused:?}");
     Ok(())
+}
+
+/// Stores a token that has one right, and was revoked if `revoked` says so.
+async fn add_token(world: &World, right: &str, revoked: bool) -> Result<TokenId> {
+    let id = TokenId::from_uuid(uuid::Uuid::now_v7());
+    let text = "
+        INSERT INTO tokens (id, namespace_id, name, digest, expires_at, revoked_at, rights)
+        VALUES ($1, $2, 'ci', decode(repeat('0', 64), 'hex'), moment() + interval '1 day',
+                CASE WHEN $3 THEN moment() END, ARRAY[$4::text])";
+    let client = world.database().connect().await?;
+    client
+        .execute(text, &[id.as_uuid(), &world.namespace_id, &revoked, &right])
+        .await?;
+    Ok(id)
+}
+
+/// A job in the name of a token, about one run that waits; the job as it is once it runs no more.
+async fn job_of(world: &World, token: TokenId) -> Result<(RunId, JobView)> {
+    world
+        .publish("steps:\n  - { id: nap, wait: { for: 30d } }\n")
+        .await?;
+    let run = world.deliver(r#"{"id":"1"}"#).await?.run;
+    let (ns, wish) = (world.namespace_id, wish(JobVerb::Cancel)?);
+    let plan = world.engine.plan_run_job(ns, &wish).await?;
+    let asked = (plan.digest.as_str(), "tests");
+    let by = JobMaker {
+        actor: "token:ci",
+        token: Some(token),
+    };
+    let job = world.engine.make_run_job(ns, &wish, asked, by).await?;
+    let look = async || {
+        let found = run_jobs::find(world.engine.cell().home(), ns, job).await?;
+        found.context("the job")
+    };
+    let is_over = |job: &JobView| job.state != "running";
+    Ok((run, until("the job to end", look, is_over).await?))
+}
+
+#[tokio::test]
+async fn a_job_stops_and_says_why_where_its_token_was_revoked_or_has_lost_the_right() -> Result<()>
+{
+    for (right, revoked, why) in [
+        ("operate", true, "token:ci was revoked"),
+        ("read", false, "token:ci has lost the right `operate`"),
+    ] {
+        let world = World::start().await?;
+        let token = add_token(&world, right, revoked).await?;
+
+        let (run, job) = job_of(&world, token).await?;
+
+        assert_eq!(job.state, "stopped");
+        assert_eq!(job.stopped_because.as_deref(), Some(why));
+        assert_eq!((job.done_count, job.refused_count), (0, 0));
+        let end = world.engine.await_end(run, Duration::ZERO).await?;
+        assert_eq!(end.context("a run")?.state, RunState::Active);
+        let client = world.database().connect().await?;
+        let acts = "SELECT count(*) FROM audit
+                     WHERE action = 'run.stop-many' AND actor = 'semel' AND reason = $1";
+        let acts: i64 = client.query_one(acts, &[&why]).await?.get(0);
+        assert_eq!(acts, 1);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_job_of_a_token_that_works_is_carried_out() -> Result<()> {
+    let world = World::start().await?;
+    let token = add_token(&world, "operate", false).await?;
+
+    let (run, job) = job_of(&world, token).await?;
+
+    assert_eq!((job.state.as_str(), job.done_count), ("done", 1), "{job:?}");
+    let client = world.database().connect().await?;
+    let acts =
+        "SELECT count(*) FROM audit WHERE action = 'run.cancel' AND run_id = $1 AND token_id = $2";
+    let acts = client
+        .query_one(acts, &[run.as_uuid(), token.as_uuid()])
+        .await?;
+    assert_eq!(acts.get::<_, i64>(0), 1, "names are not unique");
+    until_state(&world, run, RunState::Cancelled).await
 }

@@ -81,7 +81,7 @@ async fn show_plans(
     let json = words::address("/v1/replay-plans", &[("cursor", cursor)]);
     let mut command = "semel replay list".to_owned();
     if !cursor.is_empty() {
-        command.push_str(&format!(" --cursor {}", words::shell_word(cursor)));
+        command.push_str(&words::option("cursor", cursor));
     }
     let shell = Shell::new(visit, "/jobs", "Replays", &json, &command);
     let found: Found<ReplayPlan> = match visit.get(&json).await {
@@ -240,7 +240,7 @@ async fn show_plan(
         &[("limit", "50"), ("cursor", cursor)],
     );
     let runs: Found<PlannedRun> = visit.get(&listed).await?;
-    let facts = markup::facts(vec![
+    let mut facts = vec![
         ("State", state(&plan)),
         ("Can be replayed", Markup::text(&plan.previewed.to_string())),
         ("Replayed", Markup::text(&plan.replayed.to_string())),
@@ -249,7 +249,10 @@ async fn show_plan(
         ("By", Markup::text(&plan.actor)),
         ("Made", visit.time(plan.created_at)),
         ("Why", Markup::text(plan.reason.as_deref().unwrap_or("-"))),
-    ]);
+    ];
+    let stopped = plan.stopped_because.as_deref();
+    facts.extend(stopped.map(|why| ("Stopped by Semel", Markup::text(why))));
+    let facts = markup::facts(facts);
     let mut body = vec![progress(plan.replayed + plan.refused, plan.runs), facts];
     if !plan.summaries.is_empty() {
         let rows: Vec<Vec<Markup>> = plan.summaries.iter().map(summary).collect();

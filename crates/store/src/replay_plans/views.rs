@@ -14,7 +14,7 @@ macro_rules! counted {
         concat!(
             "
     SELECT p.id, p.flow, p.release, p.state, p.per_second, p.actor, p.reason, p.created_at,
-           i.runs, i.previewed, i.replayed, i.refused
+           i.runs, i.previewed, i.replayed, i.refused, p.stopped_because
       FROM replay_plans p
      CROSS JOIN LATERAL (
            SELECT count(*) AS runs, count(*) FILTER (WHERE state = 'previewed') AS previewed,
@@ -89,6 +89,8 @@ pub struct PlanView {
     pub replayed_count: i64,
     /// How many of them are not replayed.
     pub refused_count: i64,
+    /// Why Semel stopped it, where it did.
+    pub stopped_because: Option<String>,
 }
 
 /// How many runs of a plan have the same preview.
@@ -171,6 +173,7 @@ fn read_plan(row: &Row) -> PlanView {
         previewed_count: row.get(9),
         replayed_count: row.get(10),
         refused_count: row.get(11),
+        stopped_because: row.get(12),
     }
 }
 

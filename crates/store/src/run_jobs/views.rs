@@ -12,7 +12,7 @@ macro_rules! counted {
         concat!(
             "
     SELECT j.id, j.flow, j.verb, j.state, j.digest, j.actor, j.reason, j.created_at,
-           i.runs, i.done, i.refused
+           i.runs, i.done, i.refused, j.stopped_because
       FROM run_jobs j
      CROSS JOIN LATERAL (
            SELECT count(*) AS runs, count(*) FILTER (WHERE state = 'done') AS done,
@@ -62,6 +62,8 @@ pub struct JobView {
     pub done_count: i64,
     /// For how many of them it is not.
     pub refused_count: i64,
+    /// Why Semel stopped it, where it did.
+    pub stopped_because: Option<String>,
 }
 
 /// Lists the jobs of a namespace, newest first: from the beginning, or behind the last one of a page.
@@ -107,6 +109,7 @@ fn read(row: &Row) -> JobView {
         run_count: row.get(8),
         done_count: row.get(9),
         refused_count: row.get(10),
+        stopped_because: row.get(11),
     }
 }
 

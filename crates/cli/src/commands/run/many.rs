@@ -8,6 +8,7 @@ use crate::answer::{Answer, Problem};
 use crate::commands::Repeat;
 use crate::context::Context;
 use crate::remote;
+use crate::text::printable;
 
 /// Which runs, instead of one that is named.
 #[derive(Debug, clap::Args)]
@@ -103,10 +104,13 @@ pub(super) fn tell(job: &RunJob) -> String {
         done,
         refused,
         state,
+        stopped_because,
         ..
     } = job;
+    let why = stopped_because.as_deref().map(printable);
+    let why = why.map_or_else(String::new, |why| format!("; Semel stopped it: {why}"));
     format!(
-        "{} ({verb} {flow}) is {state}: {done} of {count} done, {refused} refused",
+        "{} ({verb} {flow}) is {state}: {done} of {count} done, {refused} refused{why}",
         job.job
     )
 }

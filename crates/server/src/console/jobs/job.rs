@@ -49,7 +49,7 @@ async fn show_job(
 ) -> Answered {
     let json = route(visit);
     let job: RunJob = visit.get(&json).await?;
-    let facts = markup::facts(vec![
+    let mut facts = vec![
         ("State", state(&job)),
         ("Done", Markup::text(&job.done.to_string())),
         ("Refused", Markup::text(&job.refused.to_string())),
@@ -57,7 +57,10 @@ async fn show_job(
         ("Made", visit.time(job.created_at)),
         ("Why", Markup::text(&job.reason)),
         ("Digest of the plan", markup::code(&job.digest)),
-    ]);
+    ];
+    let stopped = job.stopped_because.as_deref();
+    facts.extend(stopped.map(|why| ("Stopped by Semel", Markup::text(why))));
+    let facts = markup::facts(facts);
     let mut body = vec![progress(job.done + job.refused, job.count), facts];
     if !job.refusals.is_empty() {
         let named = NamedRuns::of(visit, job.refusals.iter().map(|it| it.run).collect()).await?;
