@@ -117,6 +117,42 @@ async fn without_any_token_the_database_lets_an_operator_in() -> Result<()> {
 }
 
 #[tokio::test]
+async fn tokens_that_an_earlier_version_derived_are_found_and_revoked() -> Result<()> {
+    let cluster = Cluster::start(Options::durable()).await?;
+    let admin = cluster.server().connect("postgres").await?;
+    admin.batch_execute("CREATE DATABASE semel").await?;
+    let database = cluster.server().url("semel");
+    migrate(&database, &["--no-token"]).await?;
+    for name in ["old", "new"] {
+        semel(&["token", "create", name, "--right", "read"], &database).await?;
+    }
+    let tokens_of = |told: &Value| -> Result<Value> {
+        let lines = told["data"].as_array().context("lines")?;
+        let line = lines.iter().find(|line| line["subject"] == "tokens");
+        line.cloned().context("a line about tokens")
+    };
+
+    let before = tokens_of(&semel(&["doctor"], &database).await?)?;
+    let client = cluster.server().connect("semel").await?;
+    let mark = "UPDATE tokens SET derived = DEFAULT WHERE name = 'old'";
+    client.batch_execute(mark).await?;
+    let marked = tokens_of(&semel(&["doctor"], &database).await?)?;
+    let revoke = ["token", "revoke", "--derived", "--reason", "the key leaked"];
+    let revoked = semel(&revoke, &database).await?;
+    let after = tokens_of(&semel(&["doctor"], &database).await?)?;
+    let neither = semel(&["token", "revoke"], &database).await?;
+
+    assert_eq!(before["state"], "ok", "{before}");
+    assert_eq!(after["state"], "ok", "{after}");
+    assert_eq!(marked["state"], "warn");
+    ensure!(text(&marked, "/found")?.contains("old (tok_"), "{marked}");
+    assert_eq!(revoked["data"]["count"], 1, "{revoked}");
+    assert_eq!(text(&revoked, "/data/tokens/0/name")?, "old");
+    assert_eq!(neither["outcome"], "usage", "{neither}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_audit_record_is_exported_verified_and_a_changed_line_found() -> Result<()> {
     let desk = Desk::open(&[("count", COUNT)]).await?;
     for name in ["ada", "ben"] {
@@ -153,6 +189,40 @@ async fn the_audit_record_is_exported_verified_and_a_changed_line_found() -> Res
         text(&gap, "/error/message")?.contains("line 2: an act is missing"),
         "{gap}"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_export_of_another_record_is_not_continued() -> Result<()> {
+    let desk = Desk::open(&[("count", COUNT)]).await?;
+    let (created, told) = object(&desk, "semel token create ada --role viewer").await?;
+    ensure!(created == 0, "{told}");
+    // Sealed within seconds.
+    let export = async || object(&desk, "semel audit export audit.jsonl").await;
+    let has_some = |(_, exported): &(i64, Value)| {
+        let position = exported["data"]["position"].as_i64();
+        position.is_some_and(|position| position >= 1)
+    };
+    until("a sealed act", export, has_some).await?;
+    let digest = "f".repeat(64);
+    let other = format!(
+        "sed '$s/\"digest\":\"[0-9a-f]*\"/\"digest\":\"{digest}\"/' audit.jsonl > other.jsonl; \
+         cp other.jsonl kept.jsonl; semel audit export other.jsonl"
+    );
+    let further = "sed '$s/\"position\":[0-9]*/\"position\":9000/' audit.jsonl > further.jsonl; \
+                   semel audit export further.jsonl";
+
+    for refused in [other.as_str(), further] {
+        let (code, why) = object(&desk, refused).await?;
+        assert_ne!(code, 0, "{why}");
+        let message = text(&why, "/error/message")?;
+        ensure!(message.contains("does not belong to this record"), "{why}");
+    }
+    let same = desk.say("cmp other.jsonl kept.jsonl && echo same").await?;
+    let (own, exported) = object(&desk, "semel audit export audit.jsonl").await?;
+
+    ensure!(same.contains("same"), "nothing was written: {same}");
+    assert_eq!(own, 0, "its own is continued: {exported}");
     Ok(())
 }
 

@@ -55,6 +55,9 @@ codes! {
     /// No such token.
     TokenNotFound "token-not-found" 404 "There is no such token"
         "Check the token's id and the namespace; `semel token list --all` shows every token.";
+    /// The token exists, and is not shown any more.
+    TokenShown "token-shown" 409 "The token was created under this key before, and is no longer shown"
+        "If nobody kept it, revoke it and create another one under another `Idempotency-Key`.";
     /// The name is taken.
     NamespaceExists "namespace-exists" 409 "There is a namespace of this name already"
         "Choose another name; `semel namespace list` shows which there are.";

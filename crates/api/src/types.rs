@@ -69,11 +69,13 @@ pub use flow::{
 pub use held::{
     AcceptAsNew, DecidedHeld, HeldDecision, HeldReason, RefusedDelivery, RefusedFilter,
 };
-pub use member::{ChangePerson, GroupRole, MapGroup, Person, PersonFilter, UnmapGroup};
+pub use member::{
+    ChangePerson, GroupRole, MapGroup, Person, PersonFilter, RevokedPerson, UnmapGroup,
+};
 pub use namespace::{CreateNamespace, CreatedNamespace, Namespace, NamespaceFilter, SetNamespace};
 pub use once::{
-    BeginOnce, BegunOnce, FailOnce, FinishOnce, GetOnce, HeartbeatOnce, OnceEffect, OnceFilter,
-    OnceHold, RedoOnce, RenewedOnce, ReportedOnce, SettleOnce,
+    BeginOnce, BegunOnce, FailOnce, FinishOnce, FreeOnce, GetOnce, HeartbeatOnce, OnceEffect,
+    OnceFilter, OnceHold, RedoOnce, RenewedOnce, ReportedOnce, SettleOnce,
 };
 pub use pause::{AskPause, AskResume, Pause, PauseChange};
 pub use problem::{Diagnostic, Problem};
@@ -120,7 +122,10 @@ pub use task::{
     AnsweredTask, ClaimTasks, ClaimedTask, ClaimedTasks, CompleteTask, FailTask, RenewTask,
     RenewedTask, Task, TaskFilter,
 };
-pub use token::{CreateToken, CreatedToken, RevokeToken, Token, TokenFilter};
+pub use token::{
+    CreateToken, CreatedToken, RevokeDerivedTokens, RevokeToken, RevokedDerivedTokens,
+    RevokedToken, Token, TokenFilter,
+};
 pub use wait::{Called, CompleteWait, Wait, WaitFilter};
 
 use jiff::Timestamp;

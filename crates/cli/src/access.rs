@@ -4,7 +4,8 @@ use semel_engine::{TOKEN_DAYS_MAX, validate_token};
 use semel_model::{Label, NamespaceName, Networks, Rights, Role, Span, TokenId};
 use semel_server::auth::token_format;
 use semel_store::audit::AuditEntry;
-use semel_store::tokens::{self, DATABASE_OPERATOR, NewToken, TokenView};
+use semel_store::tokens::made::MadeTokens;
+use semel_store::tokens::{self, DATABASE_OPERATOR, NewToken, TokenView, derived, made};
 use semel_store::{Cell, ReadError, namespaces};
 
 use crate::answer::{Problem, chain};
@@ -90,23 +91,51 @@ pub(crate) async fn list_tokens(
     found.map_err(|error| of_database(&error))
 }
 
-/// Revokes a token. The same again is no change.
+/// Revokes a token, and with it what it made, if so asked for. Returns what it made, and what worked until
+/// now. The same again is no change.
 pub(crate) async fn revoke_token(
     cell: &Cell,
     token: &TokenView,
+    with_made: bool,
     reason: Option<&str>,
-) -> Result<(), Problem> {
+) -> Result<MadeTokens, Problem> {
     let namespace_id = namespace_id(cell).await?;
     let subject = format!("{} {}", token.name, token.id);
     let act = AuditEntry::new(namespace_id, DATABASE_OPERATOR, "token.revoke", &subject);
-    let act = match reason {
+    let act = with_reason(act, reason)?;
+    let home = cell.home();
+    if with_made {
+        let made = made::revoke(home, namespace_id, token.id, &act).await;
+        let newest = made.map_err(|error| of_database(&error))?;
+        let count = newest.len() as u64;
+        return Ok(MadeTokens { newest, count });
+    }
+    let revoked = tokens::revoke(home, namespace_id, token.id, &act).await;
+    revoked.map_err(|error| of_database(&error))?;
+    let made = made::list(home, namespace_id, token.id).await;
+    made.map_err(|error| of_database(&error))
+}
+
+/// Revokes the tokens of all namespaces that may have been derived from the secret key.
+pub(crate) async fn revoke_derived(
+    cell: &Cell,
+    reason: Option<&str>,
+) -> Result<Vec<TokenView>, Problem> {
+    let namespace_id = namespace_id(cell).await?;
+    let act = AuditEntry::new(namespace_id, DATABASE_OPERATOR, "token.revoke", "");
+    let act = with_reason(act, reason)?;
+    let nobody = TokenId::from_uuid(uuid::Uuid::nil());
+    let revoked = derived::revoke(cell.home(), None, nobody, &act).await;
+    revoked.map_err(|error| of_database(&error))
+}
+
+fn with_reason(act: AuditEntry, reason: Option<&str>) -> Result<AuditEntry, Problem> {
+    match reason {
         Some(reason) => act
             .because(reason)
-            .map_err(|error| Problem::usage(error.to_string()))?,
-        None => act,
-    };
-    let revoked = tokens::revoke(cell.home(), namespace_id, token.id, &act).await;
-    revoked.map(|_| ()).map_err(|error| of_database(&error))
+            .map_err(|error| Problem::usage(error.to_string())),
+        None => Ok(act),
+    }
 }
 
 /// Whether a token works.

@@ -2,7 +2,8 @@
 //!
 //! An address is derived from run and step before the wait begins, so that an earlier step can hand
 //! it out. It carries identities, and a code that only the holder of the installation's secret can
-//! make: nothing about it is stored.
+//! make: nothing about it is stored. While the secret is being changed, the current key makes
+//! addresses and every listed key opens them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -74,7 +75,9 @@ impl Domain {
 /// The part of an address that names these identities.
 pub(crate) fn make_token(secret: &Secret, domain: Domain, named: &[Uuid]) -> String {
     let mut bytes: Vec<u8> = named.iter().flat_map(|id| *id.as_bytes()).collect();
-    let code = code(secret, domain, &bytes).finalize().into_bytes();
+    let code = code(secret.address_key(), domain, &bytes)
+        .finalize()
+        .into_bytes();
     bytes.extend(code);
     URL_SAFE_NO_PAD.encode(bytes)
 }
@@ -83,18 +86,24 @@ pub(crate) fn make_token(secret: &Secret, domain: Domain, named: &[Uuid]) -> Str
 pub(crate) fn read_token(secret: &Secret, domain: Domain, token: &str) -> Option<Vec<Uuid>> {
     let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
     let (named, given) = bytes.split_at_checked(bytes.len().checked_sub(CODE_LEN)?)?;
-    // Compared in constant time.
-    match semel_model::SeededBug::CallbackCodeCutShort.is_seeded() {
-        true => code(secret, domain, named).verify_truncated_left(&given[..CODE_LEN / 2]),
-        false => code(secret, domain, named).verify_slice(given),
+    // Compared in constant time, with every key: the time does not tell which one made it.
+    let matching = secret.address_keys().filter(|key| {
+        let code = code(key, domain, named);
+        match semel_model::SeededBug::CallbackCodeCutShort.is_seeded() {
+            true => code.verify_truncated_left(&given[..CODE_LEN / 2]),
+            false => code.verify_slice(given),
+        }
+        .is_ok()
+    });
+    if matching.count() == 0 {
+        return None;
     }
-    .ok()?;
     let ids = named.chunks(16).map(Uuid::from_slice);
     ids.collect::<Result<_, _>>().ok()
 }
 
-fn code(secret: &Secret, domain: Domain, identities: &[u8]) -> Hmac<Sha256> {
-    let mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes());
+fn code(key: &[u8; 32], domain: Domain, identities: &[u8]) -> Hmac<Sha256> {
+    let mac = Hmac::<Sha256>::new_from_slice(key);
     let Ok(mut mac) = mac else {
         unreachable!("any key length makes an HMAC")
     };
@@ -103,4 +112,27 @@ fn code(secret: &Secret, domain: Domain, identities: &[u8]) -> Hmac<Sha256> {
         mac.update(identities);
     }
     mac
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_former_key_opens_what_it_made_and_the_current_one_makes() {
+        let (new, old) = (Secret::generate(), Secret::generate());
+        let read = |text: &str| Secret::from_hex(text).unwrap();
+        let (both, former, current) = (read(&format!("{new},{old}")), read(&old), read(&new));
+        let named = [Uuid::from_u128(1), Uuid::from_u128(2)];
+
+        for domain in [Domain::Callback, Domain::Approval] {
+            let sent = make_token(&former, domain, &named);
+            let made = make_token(&both, domain, &named);
+
+            assert_eq!(read_token(&both, domain, &sent), Some(named.to_vec()));
+            assert_eq!(read_token(&current, domain, &made), Some(named.to_vec()));
+            assert_eq!(read_token(&former, domain, &made), None);
+            assert_eq!(read_token(&current, domain, &sent), None, "the key is gone");
+        }
+    }
 }

@@ -3,7 +3,9 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use semel_api::Code;
-use semel_api::types::{ChangePerson, GroupRole, MapGroup, Page, Person, PersonFilter, UnmapGroup};
+use semel_api::types::{
+    ChangePerson, GroupRole, MapGroup, Page, Person, PersonFilter, RevokedPerson, UnmapGroup,
+};
 use semel_engine::MemberError;
 use semel_model::TokenId;
 use semel_store::group_roles::{self, GroupRoleView};
@@ -17,6 +19,7 @@ use crate::commands::{self, Reply};
 use crate::cursor;
 use crate::error::ApiError;
 use crate::query::{Named, Params, page_size};
+use crate::tokens;
 
 /// `GET /v1/group-roles`. A namespace maps few enough groups for one page.
 pub(crate) async fn list_groups(State(app): State<App>, caller: Caller) -> Answered {
@@ -90,10 +93,19 @@ pub(crate) async fn revoke(
         let actor = caller.actor();
         let by = caller.acting(&actor);
         let revoked = app.engine.revoke_person(by, id, reason.as_deref()).await;
-        let revoked = revoked.map_err(|error| refuse(error, &caller))?;
+        let (person, made) = revoked.map_err(|error| refuse(error, &caller))?;
         app.sign_ins.forget_token(id);
-        tracing::info!(person.id = %id, actor, "person revoked");
-        Reply::new(StatusCode::OK, &view_person(revoked))
+        for token in &made {
+            tokens::forget(&app, token.id);
+        }
+        let made_count = made.len() as u64;
+        tracing::info!(person.id = %id, made = made_count, actor, "person revoked");
+        let revoked = RevokedPerson {
+            person: view_person(person),
+            made: tokens::view_newest(made),
+            made_count,
+        };
+        Reply::new(StatusCode::OK, &revoked)
     })
     .await
 }

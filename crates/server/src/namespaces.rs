@@ -1,12 +1,12 @@
 //! Namespaces: create, change and list, for the whole installation.
 //!
-//! As with tokens, what creating one returns is not kept: its first token is derived from the key.
+//! As with tokens, what creating one returns is not kept: a repeat is shown its first token for a while.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
 use semel_api::types::{
-    CreateNamespace, CreatedNamespace, CreatedToken, Namespace, NamespaceFilter, Page, SetNamespace,
+    CreateNamespace, CreatedNamespace, Namespace, NamespaceFilter, Page, SetNamespace,
 };
 use semel_engine::NamespaceError;
 use semel_model::{NamespaceName, Right, Rights, TokenId};
@@ -20,7 +20,7 @@ use crate::body::Payload;
 use crate::commands::{self, Reply};
 use crate::error::ApiError;
 use crate::query::{Named, Params, page_size};
-use crate::tokens;
+use crate::tokens::{self, Offer};
 
 /// `GET /v1/namespaces`.
 pub(crate) async fn list(
@@ -46,7 +46,7 @@ pub(crate) async fn create(
     payload: Payload,
 ) -> Answered {
     let (asked, _) = payload.read::<CreateNamespace>()?;
-    let minted = tokens::mint(&app, &caller, &headers)?;
+    let Offer { minted, sealed } = tokens::mint(&app, &caller, &headers)?;
     commands::carry_out(async move {
         let of_instance: Rights = [Right::Instance].into_iter().collect();
         let first = NewToken {
@@ -65,16 +65,13 @@ pub(crate) async fn create(
         let maker = caller.as_maker(&actor);
         let made = app
             .engine
-            .create_namespace(maker, &asked.name, &first)
+            .create_namespace(maker, &asked.name, &first, sealed.as_deref())
             .await?;
-        let is_first = made.is_first;
+        let is_first = made.token.again.is_none();
         tracing::info!(namespace = %asked.name, is_first, actor, "namespace created");
         let created = CreatedNamespace {
             namespace: view(made.namespace),
-            admin: CreatedToken {
-                token: minted.text,
-                kept: tokens::view(made.token),
-            },
+            admin: tokens::show(minted.text, made.token),
         };
         Ok(Reply::new(StatusCode::CREATED, &created)?.replayed_if(!is_first))
     })
@@ -124,6 +121,10 @@ impl From<NamespaceError> for ApiError {
             NamespaceError::Exists(_) => Self::new(Code::NamespaceExists, error.to_string()),
             NamespaceError::MakerEnded => Self::plain(Code::Unauthorized),
             NamespaceError::Differs => Self::plain(Code::CommandMismatch),
+            NamespaceError::Shown(_) => Self::new(Code::TokenShown, error.to_string()).with_hint(
+                "Use the token if somebody kept it; otherwise create a namespace of another name."
+                    .into(),
+            ),
             NamespaceError::Missing(_) => Self::new(Code::NamespaceNotFound, error.to_string()),
             NamespaceError::Unavailable(error) => error.into(),
         }

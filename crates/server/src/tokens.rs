@@ -1,14 +1,18 @@
 //! Tokens: create, list, revoke. The token itself is in one response, and stored nowhere.
 //!
 //! The table of commands keeps responses, so creating a token does not go through it: a token that is
-//! asked for under a key is derived from that key, and a repeat finds and shows it again.
+//! asked for under a key is named by that key, and a repeat finds it, and shows it again for a while.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
-use semel_api::types::{CreateToken, CreatedToken, Page, RevokeToken, Token, TokenFilter};
-use semel_engine::TokenError;
+use semel_api::types::{
+    CreateToken, CreatedToken, Page, RevokeDerivedTokens, RevokeToken, RevokedDerivedTokens,
+    RevokedToken, Token, TokenFilter,
+};
+use semel_engine::{KeptToken, TokenError, name_token};
 use semel_model::{Rights, Role, Span, TokenId};
+use semel_store::tokens::made::MADE_SHOWN_MAX;
 use semel_store::tokens::{self, NewToken, TokenView};
 
 use crate::answer::{self, Answered};
@@ -50,7 +54,7 @@ pub(crate) async fn create(
     payload: Payload,
 ) -> Answered {
     let (asked, _) = payload.read::<CreateToken>()?;
-    let minted = mint(&app, &caller, &headers)?;
+    let Offer { minted, sealed } = mint(&app, &caller, &headers)?;
     commands::carry_out(async move {
         let token = NewToken {
             id: TokenId::from_uuid(minted.id),
@@ -65,13 +69,14 @@ pub(crate) async fn create(
         };
         let actor = caller.actor();
         let maker = caller.as_maker(&actor);
-        let created = app.engine.create_token(maker, &token).await;
-        let (kept, first) = created.map_err(|error| refuse(error, &caller))?;
+        let created = app
+            .engine
+            .create_token(maker, &token, sealed.as_deref())
+            .await;
+        let created = created.map_err(|error| refuse(error, &caller))?;
+        let (kept, first) = (&created.kept, created.again.is_none());
         tracing::info!(token.id = %kept.id, name = kept.name, first, actor, "token created");
-        let created = CreatedToken {
-            token: minted.text,
-            kept: view(kept),
-        };
+        let created = show(minted.text, created);
         Ok(Reply::new(StatusCode::CREATED, &created)?.replayed_if(!first))
     })
     .await
@@ -88,15 +93,43 @@ fn rights_of(asked: &CreateToken) -> Rights {
     of_role.iter().chain(asked.rights.iter().copied()).collect()
 }
 
-/// A new token; under a key, the one that the key has.
-pub(crate) fn mint(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Minted, ApiError> {
+/// A token that is made unless the request was sent before.
+pub(crate) struct Offer {
+    /// The token.
+    pub(crate) minted: Minted,
+    /// The same, encrypted, where the request can be repeated because it has a key.
+    pub(crate) sealed: Option<Vec<u8>>,
+}
+
+/// A random token; under a key, of the name that the key has.
+pub(crate) fn mint(app: &App, caller: &Caller, headers: &HeaderMap) -> Result<Offer, ApiError> {
+    let no_randomness = |_| ApiError::internal("the system gives no randomness");
     let Some(key) = headers.get(KEY_HEADER) else {
-        let minted = token_format::mint();
-        return minted.map_err(|_| ApiError::internal("the system gives no randomness"));
+        let minted = token_format::mint().map_err(no_randomness)?;
+        return Ok(Offer {
+            minted,
+            sealed: None,
+        });
     };
     let key = read_key(key.as_bytes())?;
-    let derived = app.engine.derive_token(caller.id, &key);
-    Ok(token_format::form(derived.id, derived.secret))
+    let minted = token_format::mint_named(name_token(caller.id, &key)).map_err(no_randomness)?;
+    let id = TokenId::from_uuid(minted.id);
+    let sealed = app.engine.seal_token(id, &minted.text);
+    Ok(Offer {
+        minted,
+        sealed: Some(sealed),
+    })
+}
+
+/// A created token in its wire form: the one that was offered, or the one that an earlier request made.
+pub(crate) fn show(offered: String, created: KeptToken) -> CreatedToken {
+    CreatedToken {
+        token: match &created.again {
+            Some(earlier) => earlier.reveal().to_owned(),
+            None => offered,
+        },
+        kept: view(created.kept),
+    }
 }
 
 /// `POST /v1/tokens/{token}/revoke`.
@@ -108,7 +141,7 @@ pub(crate) async fn revoke(
     payload: Payload,
 ) -> Answered {
     let id: TokenId = token.read(Code::TokenNotFound)?;
-    let (RevokeToken { reason }, body) = payload.read()?;
+    let (RevokeToken { reason, with_made }, body) = payload.read()?;
     let command = Command {
         verb: "token revoke",
         subject: token.as_str(),
@@ -119,14 +152,70 @@ pub(crate) async fn revoke(
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
         let by = asking.acting(&actor);
-        let revoked = shared.engine.revoke_token(by, id, reason.as_deref()).await;
+        let revoked = shared
+            .engine
+            .revoke_token(by, id, with_made, reason.as_deref())
+            .await;
         let revoked = revoked.map_err(|error| refuse(error, &asking))?;
-        shared.verified.forget(id);
-        shared.sign_ins.forget_token(id);
-        tracing::info!(token.id = %id, name = revoked.name, actor, "token revoked");
-        Reply::new(StatusCode::OK, &view(revoked))
+        forget(&shared, id);
+        if with_made {
+            for made in &revoked.made {
+                forget(&shared, made.id);
+            }
+        }
+        let (name, made) = (&revoked.token.name, revoked.made_count);
+        tracing::info!(token.id = %id, name, made, with_made, actor, "token revoked");
+        let revoked = RevokedToken {
+            kept: view(revoked.token),
+            made: view_newest(revoked.made),
+            made_count: revoked.made_count,
+        };
+        Reply::new(StatusCode::OK, &revoked)
     })
     .await
+}
+
+/// `POST /v1/tokens/revoke-derived`.
+pub(crate) async fn revoke_derived(
+    State(app): State<App>,
+    caller: Caller,
+    payload: Payload,
+) -> Answered {
+    let (RevokeDerivedTokens { reason }, _) = payload.read()?;
+    commands::carry_out(async move {
+        let actor = caller.actor();
+        let by = caller.acting(&actor);
+        let revoked = app
+            .engine
+            .revoke_derived_tokens(by, caller.id, reason.as_deref())
+            .await;
+        let revoked = revoked.map_err(|error| refuse(error, &caller))?;
+        for one in &revoked.tokens {
+            forget(&app, one.id);
+        }
+        let count = revoked.tokens.len() as u64;
+        tracing::info!(count, actor, "derived tokens revoked");
+        let revoked = RevokedDerivedTokens {
+            tokens: view_newest(revoked.tokens),
+            count,
+            own_left: revoked.is_own_left,
+        };
+        Reply::new(StatusCode::OK, &revoked)
+    })
+    .await
+}
+
+/// Forgets a token that was revoked, and its sign-ins.
+pub(crate) fn forget(app: &App, id: TokenId) {
+    app.verified.forget(id);
+    app.sign_ins.forget_token(id);
+}
+
+/// The newest of some tokens in their wire form.
+pub(crate) fn view_newest(mut tokens: Vec<TokenView>) -> Vec<Token> {
+    tokens.sort_by_key(|token| std::cmp::Reverse((token.created_at, token.id)));
+    tokens.truncate(MADE_SHOWN_MAX);
+    tokens.into_iter().map(view).collect()
 }
 
 /// A token in its wire form.
@@ -143,6 +232,8 @@ pub(crate) fn view(token: TokenView) -> Token {
         expires_at: token.expires_at,
         last_used_at: token.last_used_at,
         revoked_at: token.revoked_at,
+        made_by: token.made_by,
+        derived: token.derived,
     }
 }
 
@@ -176,6 +267,12 @@ fn refuse(error: TokenError, caller: &Holder) -> ApiError {
         TokenError::Ended => {
             let detail = "the token that was created under this key was revoked or has expired";
             ApiError::new(Code::CommandMismatch, detail)
+        }
+        TokenError::Shown(id) => {
+            ApiError::new(Code::TokenShown, error.to_string()).with_hint(format!(
+                "If nobody kept it, revoke it with `semel token revoke {id}` and create another one \
+                 under another Idempotency-Key."
+            ))
         }
         TokenError::Unknown => ApiError::plain(Code::TokenNotFound),
         TokenError::Reason(error) => error.into(),

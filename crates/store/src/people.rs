@@ -27,13 +27,27 @@ use crate::group_roles::{self, MappedGroup};
 /// A row that an operator revoked is not written again.
 const PUT: &str = "
     INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights, role, kind, issuer,
-                        subject, last_used_at)
-    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6, $7, $8, 'person', $9, $10, moment())
+                        subject, last_used_at, derived)
+    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6, $7, $8, 'person', $9, $10, moment(),
+            false)
         ON CONFLICT (issuer, subject, namespace_id) WHERE kind = 'person' DO UPDATE
        SET name = EXCLUDED.name, expires_at = EXCLUDED.expires_at, groups = EXCLUDED.groups,
            rights = EXCLUDED.rights, role = EXCLUDED.role, last_used_at = EXCLUDED.last_used_at
      WHERE tokens.revoked_at IS NULL
  RETURNING id";
+
+/// A sign-in moves the end of the tokens that the person made, as far as the person still has their
+/// rights; a token that has ended stays so. Once an hour for each token. One that somebody else is
+/// changing just now is left to the next sign-in, so that nobody waits for the other.
+const EXTEND: &str = "
+    UPDATE tokens
+       SET expires_at = least(ends_at, moment() + make_interval(secs => $2))
+     WHERE id IN (SELECT id
+                    FROM tokens
+                   WHERE person = $1 AND revoked_at IS NULL AND expires_at > moment()
+                     AND rights <@ $3::text[] AND expires_at < ends_at
+                     AND expires_at < moment() + make_interval(secs => $2) - interval '1 hour'
+                     FOR NO KEY UPDATE SKIP LOCKED)";
 
 /// Where no group of the person has a role any longer.
 const LAPSE_OTHERS: &str = "
@@ -88,6 +102,7 @@ const END_SESSION_OF: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[
     PUT,
+    EXTEND,
     LAPSE_OTHERS,
     SIGN_IN,
     RENEW,
@@ -126,6 +141,8 @@ pub struct PersonSignIn<'a> {
     pub longest: Span,
     /// A digest of what the provider knows its session with the browser by, where it says so.
     pub provider_session: Option<&'a [u8]>,
+    /// How long tokens that the person made work after this sign-in.
+    pub token_lifetime: Span,
     /// Random bytes, from which rows get an identity, and a digest of no secret that anybody knows.
     pub seed: [u8; 32],
 }
@@ -183,6 +200,8 @@ pub async fn sign_in(
     let mut entered: Vec<(TokenId, &Membership)> = Vec::new();
     for membership in &memberships {
         if let Some(id) = put(&tx, person, membership, &wish.seed).await? {
+            let (secs, rights) = (wish.token_lifetime.as_secs_f64(), membership.rights.words());
+            tx.execute(EXTEND, &[id.as_uuid(), &secs, &rights]).await?;
             entered.push((id, membership));
         }
     }
@@ -237,7 +256,7 @@ async fn open(
     tx.execute(SIGN_IN, &values).await?;
     let subject = id.to_string();
     let act = AuditEntry::new(membership.namespace_id, actor, "console.sign-in", &subject);
-    audit::append(tx, &act).await?;
+    audit::append(tx, &act.by_token(id)).await?;
     Ok(PersonEntry::Made {
         namespace: membership.namespace.clone(),
     })

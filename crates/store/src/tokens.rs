@@ -4,10 +4,17 @@
 //! A token that another token makes commits only while its maker works and has every right that it
 //! gives, and works from no further networks and on no further queues than its maker: the condition
 //! stands in the statement, so a maker that is revoked meanwhile makes nothing.
+//!
+//! A token that a person made, or that such a token made, works no longer than for a while after the
+//! last sign-in of that person: each sign-in moves its end (`people`).
+
+pub mod derived;
+pub mod made;
+pub mod shown;
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
-use semel_model::{Label, NamespaceName, Networks, Rights, Role, Span, TokenId};
+use semel_model::{Label, NamespaceName, Networks, Right, Rights, Role, Span, TokenId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -23,15 +30,23 @@ pub const DATABASE_OPERATOR: &str = "operator";
 
 const INSERT: &str = "
     INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights, role, networks,
-                        queues)
-    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6, $7, $8, $9::text[]::cidr[], $10)";
+                        queues, derived, made_by, sealed, sealed_until)
+    VALUES ($1, $2, $3, $4, moment() + make_interval(secs => $5), $6, $7, $8, $9::text[]::cidr[], $10,
+            false, $11, $12::bytea,
+            CASE WHEN $12::bytea IS NOT NULL THEN moment() + make_interval(secs => $13) END)";
 
+/// A token with a person behind its maker ends `$14` seconds after that person's last sign-in.
 const MAKE: &str = "
     INSERT INTO tokens (id, namespace_id, name, digest, expires_at, groups, rights, role, networks,
-                        queues)
-    SELECT $1::uuid, m.namespace_id, $3::text, $4::bytea, moment() + make_interval(secs => $5),
-           $6::text[], $7::text[], $9::text, $10::text[]::cidr[], $11::text[]
-      FROM (SELECT namespace_id
+                        queues, derived, made_by, person, ends_at, sealed, sealed_until)
+    SELECT $1::uuid, m.namespace_id, $3::text, $4::bytea,
+           least(moment() + make_interval(secs => $5),
+                 (SELECT coalesce(p.last_used_at, p.created_at) FROM tokens p WHERE p.id = m.person)
+                 + make_interval(secs => $14)),
+           $6::text[], $7::text[], $9::text, $10::text[]::cidr[], $11::text[], false, $8::uuid, m.person,
+           CASE WHEN m.person IS NOT NULL THEN moment() + make_interval(secs => $5) END, $12::bytea,
+           CASE WHEN $12::bytea IS NOT NULL THEN moment() + make_interval(secs => $13) END
+      FROM (SELECT namespace_id, coalesce(person, CASE kind WHEN 'person' THEN id END) AS person
               FROM tokens
              WHERE id = $8 AND namespace_id = $2 AND revoked_at IS NULL AND expires_at > moment()
                AND rights @> $7::text[] AND 'admin' = ANY(rights)
@@ -45,7 +60,7 @@ const MAKE: &str = "
         ON CONFLICT (id) DO NOTHING";
 
 const REVOKE: &str = "
-    UPDATE tokens SET revoked_at = moment()
+    UPDATE tokens SET revoked_at = moment(), sealed = NULL, sealed_until = NULL
      WHERE namespace_id = $1 AND id = $2 AND revoked_at IS NULL AND kind = 'api'";
 
 /// People who have what they have through a group, among others.
@@ -55,14 +70,16 @@ const LAPSE: &str = "
 
 const FIND: &str = "
     SELECT t.namespace_id, n.name, t.name, t.digest, t.expires_at, t.groups, t.rights,
-           coalesce(t.last_used_at < moment() - interval '1 minute', true), t.networks::text[], t.queues
+           coalesce(t.last_used_at < moment() - interval '1 minute', true), t.networks::text[], t.queues,
+           t.revoked_at IS NOT NULL, t.expires_at <= moment()
       FROM tokens t
       JOIN namespaces n ON n.id = t.namespace_id
-     WHERE t.id = $1 AND t.revoked_at IS NULL AND t.expires_at > moment() AND t.kind = 'api'";
+     WHERE t.id = $1 AND t.kind = 'api'";
 
 const VIEW: &str = "
     SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
-           revoked_at IS NULL AND expires_at > moment(), role, last_used_at, networks::text[], queues
+           revoked_at IS NULL AND expires_at > moment(), role, last_used_at, networks::text[], queues,
+           made_by, derived, coalesce(ends_at, expires_at)
       FROM tokens
      WHERE namespace_id = $1 AND id = $2 AND kind = 'api'";
 
@@ -71,7 +88,8 @@ macro_rules! listed {
         concat!(
             "
     SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
-           revoked_at IS NULL AND expires_at > moment(), role, last_used_at, networks::text[], queues
+           revoked_at IS NULL AND expires_at > moment(), role, last_used_at, networks::text[], queues,
+           made_by, derived, coalesce(ends_at, expires_at)
       FROM tokens
      WHERE namespace_id = $1 AND kind = 'api' AND (created_at, id) < ($2, $3)",
             $condition,
@@ -96,9 +114,49 @@ const COUNT: &str = "
     SELECT count(*) FROM tokens
      WHERE revoked_at IS NULL AND expires_at > moment() AND kind = 'api'";
 
+/// Of a token or a person, whether they may act or not.
+const STANDING: &str = "
+    SELECT revoked_at IS NOT NULL, expires_at <= moment(), $2 = ANY(rights)
+      FROM tokens
+     WHERE id = $1";
+
 pub(crate) const STATEMENTS: &[&str] = &[
-    INSERT, MAKE, REVOKE, LAPSE, FIND, VIEW, ALL, WORKING, NOTE_USE, EXISTS, COUNT,
+    INSERT, MAKE, REVOKE, LAPSE, FIND, VIEW, ALL, WORKING, NOTE_USE, EXISTS, COUNT, STANDING,
 ];
+
+/// What a token or a person may do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenStanding {
+    /// It works, and has the right.
+    Works,
+    /// It does not exist.
+    Absent,
+    /// It was revoked.
+    Revoked,
+    /// Its time is over.
+    Expired,
+    /// It works, without the right.
+    Lacks,
+}
+
+/// Says whether a token or a person has a right now, and why not.
+pub async fn find_standing(
+    cell: HomeCell<'_>,
+    id: TokenId,
+    right: Right,
+) -> Result<TokenStanding, ReadError> {
+    let client = cell.reader().await?;
+    let right = right.as_str();
+    let Some(row) = client.query_opt(STANDING, &[id.as_uuid(), &right]).await? else {
+        return Ok(TokenStanding::Absent);
+    };
+    Ok(match (row.get(0), row.get(1), row.get(2)) {
+        (true, _, _) => TokenStanding::Revoked,
+        (false, true, _) => TokenStanding::Expired,
+        (false, false, false) => TokenStanding::Lacks,
+        (false, false, true) => TokenStanding::Works,
+    })
+}
 
 /// A token to be stored.
 #[derive(Clone, Debug)]
@@ -123,7 +181,20 @@ pub struct NewToken<'a> {
     pub queues: &'a [Label],
 }
 
-/// A token that opens the API.
+/// The maker of a token, and the terms of its making.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenTerms<'a> {
+    /// The token or the person that makes it.
+    pub maker: TokenId,
+    /// The token itself, encrypted, where a repeat of the request may be shown it.
+    pub sealed: Option<&'a [u8]>,
+    /// How long a repeat may be shown it.
+    pub sealed_for: Span,
+    /// How long it works after the last sign-in of the person behind its maker, where there is one.
+    pub person_lifetime: Span,
+}
+
+/// A token of the API, which may have ended.
 #[derive(Clone, Debug)]
 pub struct TokenRow {
     /// The one namespace that it opens, short.
@@ -146,6 +217,15 @@ pub struct TokenRow {
     pub networks: Networks,
     /// The queues whose tasks it may work on; none listed is every queue.
     pub queues: Vec<Label>,
+}
+
+/// Why a token that exists opens nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenEnd {
+    /// It was revoked.
+    Revoked,
+    /// Its time is over.
+    Expired,
 }
 
 /// A token as the API shows it, whether it works or not.
@@ -177,6 +257,12 @@ pub struct TokenView {
     pub networks: Networks,
     /// The queues whose tasks it may work on; none listed is every queue.
     pub queues: Vec<Label>,
+    /// The token or the person that made it; none where access to the database did.
+    pub made_by: Option<TokenId>,
+    /// Whether a holder of the installation's secret key may be able to compute it.
+    pub derived: bool,
+    /// When it stops working at the latest. It may stop before, where a person made it.
+    pub ends_at: Timestamp,
 }
 
 /// Stores a token's digest; creates its namespace unless it exists. The creation is recorded in the
@@ -189,7 +275,7 @@ pub async fn insert(
     let namespace_id = namespaces::ensure(cell, namespace).await?;
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
-    insert_first(&tx, namespace_id, token, DATABASE_OPERATOR).await?;
+    insert_first(&tx, namespace_id, token, None, DATABASE_OPERATOR).await?;
     tx.commit().await?;
     Ok(())
 }
@@ -203,16 +289,16 @@ pub async fn make_namespace(
     cell: HomeCell<'_>,
     namespace: &NamespaceName,
     first: &NewToken<'_>,
-    maker: TokenId,
+    terms: TokenTerms<'_>,
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
-    let made = namespaces::insert(&tx, namespace, maker, first.id).await?;
+    let made = namespaces::insert(&tx, namespace, terms.maker, first.id).await?;
     let Some(namespace_id) = made else {
         return Ok(false);
     };
-    insert_first(&tx, namespace_id, first, act.actor()).await?;
+    insert_first(&tx, namespace_id, first, Some(terms), act.actor()).await?;
     audit::append(&tx, act).await?;
     tx.commit().await?;
     Ok(true)
@@ -223,6 +309,7 @@ async fn insert_first(
     tx: &Transaction<'_>,
     namespace_id: i32,
     token: &NewToken<'_>,
+    terms: Option<TokenTerms<'_>>,
     actor: &str,
 ) -> Result<(), ReadError> {
     let subject = format!("{} {}", token.name, token.id);
@@ -231,7 +318,10 @@ async fn insert_first(
     let rights = token.rights.words();
     let role = token.role.map(Role::as_str);
     let (networks, queues) = (token.networks.words(), queue_words(token.queues));
-    let values: [&(dyn ToSql + Sync); 10] = [
+    let maker = terms.map(|terms| *terms.maker.as_uuid());
+    let sealed = terms.and_then(|terms| terms.sealed);
+    let sealed_secs = terms.map_or(0.0, |terms| terms.sealed_for.as_secs_f64());
+    let values: [&(dyn ToSql + Sync); 13] = [
         token.id.as_uuid(),
         &namespace_id,
         &token.name,
@@ -242,6 +332,9 @@ async fn insert_first(
         &role,
         &networks,
         &queues,
+        &maker,
+        &sealed,
+        &sealed_secs,
     ];
     tx.execute(INSERT, &values).await?;
     audit::append(tx, &act).await?;
@@ -255,14 +348,16 @@ pub async fn make(
     cell: HomeCell<'_>,
     namespace_id: i32,
     token: &NewToken<'_>,
-    maker: TokenId,
+    terms: TokenTerms<'_>,
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let secs = token.lifetime.as_secs_f64();
+    let sealed_secs = terms.sealed_for.as_secs_f64();
+    let person_secs = terms.person_lifetime.as_secs_f64();
     let rights = token.rights.words();
     let role = token.role.map(Role::as_str);
     let (networks, queues) = (token.networks.words(), queue_words(token.queues));
-    let values: [&(dyn ToSql + Sync); 11] = [
+    let values: [&(dyn ToSql + Sync); 14] = [
         token.id.as_uuid(),
         &namespace_id,
         &token.name,
@@ -270,10 +365,13 @@ pub async fn make(
         &secs,
         &token.groups,
         &rights,
-        maker.as_uuid(),
+        terms.maker.as_uuid(),
         &role,
         &networks,
         &queues,
+        &terms.sealed,
+        &sealed_secs,
+        &person_secs,
     ];
     Ok(audit::execute(cell, MAKE, &values, act).await? > 0)
 }
@@ -307,11 +405,26 @@ pub(crate) async fn lapse(
 
 /// Looks a token up that works now.
 pub async fn find(cell: HomeCell<'_>, id: Uuid) -> Result<Option<TokenRow>, ReadError> {
+    let found = find_presented(cell, id).await?;
+    Ok(found.and_then(|(row, end)| end.is_none().then_some(row)))
+}
+
+/// Looks a token up, and says why it no longer works if it does not: its secret may still be presented. One
+/// statement for all, so that no answer comes sooner than another.
+pub async fn find_presented(
+    cell: HomeCell<'_>,
+    id: Uuid,
+) -> Result<Option<(TokenRow, Option<TokenEnd>)>, ReadError> {
     let client = cell.reader().await?;
     let Some(row) = client.query_opt(FIND, &[&id]).await? else {
         return Ok(None);
     };
-    Ok(Some(TokenRow {
+    let end = match (row.get(10), row.get(11)) {
+        (true, _) => Some(TokenEnd::Revoked),
+        (false, true) => Some(TokenEnd::Expired),
+        (false, false) => None,
+    };
+    let token = TokenRow {
         namespace_id: row.get(0),
         namespace: row.get(1),
         name: row.get(2),
@@ -322,7 +435,8 @@ pub async fn find(cell: HomeCell<'_>, id: Uuid) -> Result<Option<TokenRow>, Read
         use_is_old: row.get(7),
         networks: read_networks(&row, 8)?,
         queues: read_queues(&row, 9)?,
-    }))
+    };
+    Ok(Some((token, end)))
 }
 
 /// Looks a token of a namespace up, whether it works or not.
@@ -386,6 +500,9 @@ fn view(row: &Row) -> Result<TokenView, ReadError> {
         last_used_at: row.get(10),
         networks: read_networks(row, 11)?,
         queues: read_queues(row, 12)?,
+        made_by: row.get::<_, Option<Uuid>>(13).map(TokenId::from_uuid),
+        derived: row.get(14),
+        ends_at: row.get(15),
     })
 }
 

@@ -5,7 +5,9 @@ use semel_model::TokenId;
 
 use super::transfer::read;
 use super::{Client, ClientError};
-use crate::types::{ChangePerson, GroupRole, MapGroup, Page, Person, PersonFilter, UnmapGroup};
+use crate::types::{
+    ChangePerson, GroupRole, MapGroup, Page, Person, PersonFilter, RevokedPerson, UnmapGroup,
+};
 
 impl Client {
     /// Lists the groups that have a role, by name.
@@ -36,12 +38,12 @@ impl Client {
         read(self.get(&["v1", "people"]).query(filter)).await
     }
 
-    /// Keeps a person out. The same again is no change.
+    /// Keeps a person out, and revokes the tokens that they made. The same again is no change.
     pub async fn revoke_person(
         &self,
         id: TokenId,
         change: &ChangePerson,
-    ) -> Result<Person, ClientError> {
+    ) -> Result<RevokedPerson, ClientError> {
         let path = ["v1", "people", &id.to_string(), "revoke"];
         read(self.ask(Method::POST, &path).json(change)).await
     }

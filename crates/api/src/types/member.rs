@@ -5,6 +5,7 @@ use semel_model::{Rights, Role, TokenId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::token::Token;
 use crate::schema;
 
 /// A group of the identity provider, and the role of its members.
@@ -77,6 +78,21 @@ pub struct Person {
     /// When an operator revoked them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
+}
+
+/// A person was kept out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RevokedPerson {
+    /// The person.
+    #[serde(flatten)]
+    pub person: Person,
+    /// The tokens that they made, directly or through what they made, and that worked until now: the
+    /// newest 100. They were revoked, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made: Vec<Token>,
+    /// How many these are.
+    #[serde(default)]
+    pub made_count: u64,
 }
 
 /// Which people to list.

@@ -46,6 +46,14 @@ pub struct Token {
     /// When an operator revoked it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
+    /// The token or the person that made it; absent where somebody did with access to the database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::TokenId>)]
+    pub made_by: Option<TokenId>,
+    /// Whether a holder of the installation's secret key may be able to compute it: an earlier version
+    /// made it, and it should be revoked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub derived: bool,
 }
 
 /// Creates a token.
@@ -107,6 +115,44 @@ pub struct RevokeToken {
     /// Why, for the audit record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Whether to revoke as well what it made in its namespace, and what those made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub with_made: bool,
+}
+
+/// A token was revoked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RevokedToken {
+    /// The token.
+    #[serde(flatten)]
+    pub kept: Token,
+    /// The tokens that it made, directly or through what it made, and that worked until now: the newest
+    /// 100. Those that were revoked with it have `revoked_at`, the others still work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made: Vec<Token>,
+    /// How many these are.
+    #[serde(default)]
+    pub made_count: u64,
+}
+
+/// Revokes the tokens of the namespace that may have been derived from the installation's secret key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeDerivedTokens {
+    /// Why, for the audit record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Derived tokens were revoked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RevokedDerivedTokens {
+    /// Those that were revoked, the newest 100.
+    pub tokens: Vec<Token>,
+    /// How many were revoked.
+    pub count: u64,
+    /// Whether the token that asked may have been derived, too: it was left to work.
+    pub own_left: bool,
 }
 
 /// Which tokens to list.
@@ -143,6 +189,8 @@ mod tests {
             expires_at: at,
             last_used_at: None,
             revoked_at: None,
+            made_by: None,
+            derived: false,
         };
         let token = "semel_hush".to_owned();
 

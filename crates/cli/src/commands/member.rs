@@ -3,6 +3,7 @@
 use semel_api::types::{ChangePerson, GroupRole, MapGroup, PersonFilter, UnmapGroup};
 use semel_model::{Right, Role, TokenId};
 
+use super::token;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::remote;
@@ -61,7 +62,8 @@ pub(crate) struct People {
     cursor: Option<String>,
 }
 
-/// Keep a person out, whatever their groups: their sign-ins end within five seconds.
+/// Keep a person out, whatever their groups: their sign-ins and the tokens that they made end within
+/// five seconds.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Change {
     /// The person's id, as `semel member people` shows it.
@@ -162,11 +164,14 @@ async fn run_people(ctx: &Context, arguments: &People) -> Result<Answer, Problem
 
 async fn run_revoke(ctx: &Context, arguments: &Change) -> Result<Answer, Problem> {
     let client = remote::client(ctx)?;
-    let person = client
+    let revoked = client
         .revoke_person(arguments.id, &change(arguments))
         .await?;
-    let text = format!("revoked {} ({})", printable(&person.name), person.id);
-    Ok(Answer::done(&person, text).next("semel member people"))
+    let (name, id) = (printable(&revoked.person.name), revoked.person.id);
+    let text = format!("revoked {name} ({id})");
+    let answer = Answer::done(&revoked, text);
+    let answer = token::name_made(answer, &revoked.made, revoked.made_count);
+    Ok(answer.next("semel member people"))
 }
 
 async fn run_restore(ctx: &Context, arguments: &Change) -> Result<Answer, Problem> {

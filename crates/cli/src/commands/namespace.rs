@@ -24,7 +24,7 @@ pub(crate) enum Command {
 
 /// Create a namespace and its first token, which is shown once and may do everything there.
 ///
-/// Safe to repeat: the same command shows the same token again.
+/// Safe to repeat: within 10 minutes the same command shows the same token again, and later it is refused.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Create {
     /// Its name. It enters into the identity of every run, and never changes.

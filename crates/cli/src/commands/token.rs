@@ -8,6 +8,7 @@ mod create;
 mod list;
 mod revoke;
 
+use semel_api::types::Token;
 use semel_model::Label;
 use semel_store::Cell;
 use semel_store::tokens::TokenView;
@@ -15,6 +16,7 @@ use semel_store::tokens::TokenView;
 use super::serve::Database;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
+use crate::text::printable;
 
 /// Create, list and revoke API tokens.
 #[derive(Debug, clap::Subcommand)]
@@ -23,7 +25,8 @@ use crate::context::Context;
   semel token create ada --role approver --group finance
   semel token create resizer --role worker --queue images --network 10.0.0.0/8
   semel token list
-  semel token revoke tok_… --reason 'the laptop was lost'")]
+  semel token revoke tok_… --reason 'the laptop was lost' --with-made
+  semel token revoke --derived --reason 'the secret key was changed'")]
 pub(crate) enum Command {
     Create(create::Arguments),
     List(list::Arguments),
@@ -68,5 +71,22 @@ fn view(token: TokenView) -> semel_api::types::Token {
         expires_at: token.expires_at,
         last_used_at: token.last_used_at,
         revoked_at: token.revoked_at,
+        made_by: token.made_by,
+        derived: token.derived,
+    }
+}
+
+/// Names the tokens that a revoked token or person made, and says which of them still work.
+pub(super) fn name_made(mut answer: Answer, made: &[Token], count: u64) -> Answer {
+    for token in made {
+        let (name, id) = (printable(&token.name), token.id);
+        answer = answer.note(match token.revoked_at {
+            Some(_) => format!("revoked with it: {name} ({id})"),
+            None => format!("it made {name} ({id}), which still works"),
+        });
+    }
+    match count.saturating_sub(made.len() as u64) {
+        0 => answer,
+        more => answer.note(format!("and {more} more that it made")),
     }
 }

@@ -8,6 +8,7 @@ use semel_store::ReadError;
 use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::group_roles::{self, GROUPS_MAX, GroupRoleView};
 use semel_store::people::views::{self as people, PersonView};
+use semel_store::tokens::TokenView;
 
 use crate::commands::connection::Actor;
 use crate::commands::token::TokenMaker;
@@ -138,8 +139,9 @@ impl Runtime {
         }
     }
 
-    /// Keeps a person out, whatever their groups: no server accepts a sign-in of theirs after five
-    /// seconds. The same again is no change.
+    /// Keeps a person out, whatever their groups, and revokes the tokens that they made: no server accepts
+    /// a sign-in or a token of theirs after five seconds. Returns these tokens as well. The same again is
+    /// no change.
     ///
     /// # Errors
     ///
@@ -149,10 +151,10 @@ impl Runtime {
         by: Actor<'_>,
         id: TokenId,
         reason: Option<&str>,
-    ) -> Result<PersonView, MemberError> {
+    ) -> Result<(PersonView, Vec<TokenView>), MemberError> {
         let act = self.about_person(by, id, ("person.revoke", reason)).await?;
-        people::revoke(self.cell.home(), by.namespace_id, id, &act).await?;
-        self.get_person(by, id).await
+        let made = people::revoke(self.cell.home(), by.namespace_id, id, &act).await?;
+        Ok((self.get_person(by, id).await?, made))
     }
 
     /// Lets a person in again, as far as their groups reach. The same again is no change.

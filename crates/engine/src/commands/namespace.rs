@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use semel_model::{NamespaceName, Span};
+use semel_model::{NamespaceName, Span, TokenId};
 use semel_store::ReadError;
+use semel_store::audit::AuditEntry;
 use semel_store::namespaces::{self, NamespaceChange, NamespaceView};
-use semel_store::tokens::{self, NewToken, TokenView};
+use semel_store::tokens::{self, NewToken};
 
 use crate::commands::connection::Actor;
-use crate::commands::token::{TokenMaker, is_same, validate_token};
+use crate::commands::token::{KeptToken, TokenMaker, is_same, validate_token};
 use crate::runtime::Runtime;
 
 /// The shortest and the longest time that a namespace keeps its runs, as for flows.
@@ -33,6 +34,11 @@ pub enum NamespaceError {
     /// The key was used to create something else.
     #[error("the key was used to create something else")]
     Differs,
+    /// The key was used to create it, too long ago to show its first token again.
+    #[error(
+        "the namespace was created under this key, and its first token {0} can no longer be shown"
+    )]
+    Shown(TokenId),
     /// There is none of this name.
     #[error("there is no namespace `{0}`")]
     Missing(NamespaceName),
@@ -50,6 +56,7 @@ impl NamespaceError {
             Self::Exists(_) => "namespace-exists",
             Self::MakerEnded => "unauthorized",
             Self::Differs => "command-mismatch",
+            Self::Shown(_) => "token-shown",
             Self::Missing(_) => "namespace-not-found",
             Self::Unavailable(_) => "database-unavailable",
         }
@@ -57,33 +64,33 @@ impl NamespaceError {
 }
 
 /// A namespace and its first token.
-#[derive(Clone, Debug)]
 pub struct NewNamespace {
     /// The namespace.
     pub namespace: NamespaceView,
     /// Its first token.
-    pub token: TokenView,
-    /// Whether it was made just now.
-    pub is_first: bool,
+    pub token: KeptToken,
 }
 
 impl Runtime {
-    /// Makes a namespace and its first token. The same again, with the same token, is no change.
+    /// Makes a namespace and its first token. The same again, with the same token, is no change, and shows
+    /// the token again for as long as it is kept `sealed`.
     ///
     /// # Errors
     ///
-    /// Where there is one of this name with another first token, the token is not valid or taken, or
-    /// the maker no longer works.
+    /// If the name belongs to a namespace with another first token, the token is not valid, taken or no
+    /// longer shown, or the maker no longer works.
     pub async fn create_namespace(
         self: &Arc<Self>,
         maker: TokenMaker<'_>,
         name: &NamespaceName,
         first: &NewToken<'_>,
+        sealed: Option<&[u8]>,
     ) -> Result<NewNamespace, NamespaceError> {
         validate_token(first).map_err(NamespaceError::Invalid)?;
         let cell = self.cell.home();
         let act = maker.by.act("namespace.create", name.as_str());
-        let is_first = tokens::make_namespace(cell, name, first, maker.id, &act).await?;
+        let terms = self.token_terms(maker, sealed);
+        let is_first = tokens::make_namespace(cell, name, first, terms, &act).await?;
         let Some(namespace) = namespaces::find(cell, name).await? else {
             let taken = tokens::exists(cell, first.id).await?;
             return Err(match taken {
@@ -93,11 +100,20 @@ impl Runtime {
         };
         let stored = tokens::find_view(cell, namespace.id, first.id).await?;
         let same = stored.filter(|stored| stored.works && is_same(stored, first));
-        let token = same.ok_or_else(|| NamespaceError::Exists(name.clone()))?;
+        let kept = same.ok_or_else(|| NamespaceError::Exists(name.clone()))?;
+        let again = if is_first {
+            None
+        } else {
+            let subject = format!("{} {}", first.name, first.id);
+            let act = AuditEntry::new(namespace.id, maker.by.actor, "token.show", &subject);
+            let shown = self
+                .show_token(namespace.id, first.id, maker.id, &act)
+                .await?;
+            Some(shown.ok_or(NamespaceError::Shown(first.id))?)
+        };
         Ok(NewNamespace {
             namespace,
-            token,
-            is_first,
+            token: KeptToken { kept, again },
         })
     }
 

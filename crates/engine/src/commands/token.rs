@@ -1,25 +1,29 @@
 //! Creating and revoking API tokens. Each commits together with its audit record.
 //!
-//! A token that is asked for under a key is derived from the installation's secret, its maker and
-//! that key. So a repeat finds the token that it made before, and shows it again, although the
-//! database has only a digest. Another maker's request under the same key is another token.
+//! A token's secret is random, and the database has only its digest. A token that is asked for under a key
+//! has its public part from its maker and that key, so a repeat finds the token that it made before. For
+//! a few minutes the database keeps the token encrypted, and the repeat shows it again, which is an act of
+//! its own; later the repeat is refused. Another maker's request under the same key is another token.
 
 mod limits;
 
 use std::sync::Arc;
 
-use hmac::{Hmac, KeyInit, Mac};
-use semel_model::{Key, Label, Networks, Rights, Span, TokenId};
+use semel_model::id::digest;
+use semel_model::{Key, Label, Networks, Rights, SecretText, Span, TokenId};
 use semel_store::ReadError;
-use semel_store::audit::ReasonError;
-use semel_store::tokens::{self, NewToken, TokenView};
-use sha2::Sha256;
+use semel_store::audit::{AuditEntry, ReasonError};
+use semel_store::tokens::{self, NewToken, TokenTerms, TokenView, derived, made, shown};
 
 use crate::commands::connection::Actor;
 use crate::runtime::Runtime;
 
 /// The longest that a token may work, in days.
 pub const TOKEN_DAYS_MAX: u64 = 365;
+
+/// How long a repeat of the request that made a token shows it again: as long as a client may wait for
+/// an answer that was lost, and ask once more.
+pub(crate) const SHOWN_AGAIN_FOR: Span = Span::from_const_secs(600);
 
 /// The most groups of a token.
 const GROUPS_MAX: usize = 32;
@@ -55,6 +59,9 @@ pub enum TokenError {
     /// The key was used to create a token that no longer works.
     #[error("the token that was created under this key no longer works")]
     Ended,
+    /// The key was used to create this token too long ago to show it again.
+    #[error("the token {0} was created under this key, and can no longer be shown")]
+    Shown(TokenId),
     /// There is none of this identity.
     #[error("there is no such token")]
     Unknown,
@@ -75,6 +82,7 @@ impl TokenError {
             Self::Beyond(_) | Self::BeyondNetworks(_) | Self::BeyondQueues(_) => "right-missing",
             Self::MakerEnded => "unauthorized",
             Self::Differs | Self::Ended => "command-mismatch",
+            Self::Shown(_) => "token-shown",
             Self::Unknown => "token-not-found",
             Self::Reason(error) => error.code(),
             Self::Unavailable(_) => "database-unavailable",
@@ -97,46 +105,70 @@ pub struct TokenMaker<'a> {
     pub queues: &'a [Label],
 }
 
-/// The two parts of a token that is derived from a key.
-pub struct DerivedToken {
-    /// What it is known by.
-    pub id: [u8; 16],
-    /// Its secret part.
-    pub secret: [u8; 32],
+/// A token that a request made, now or before.
+pub struct KeptToken {
+    /// The stored row, without the secret.
+    pub kept: TokenView,
+    /// The token itself, where an earlier request of the same maker under the same key made it.
+    pub again: Option<SecretText>,
+}
+
+/// A token that was revoked, and what it made.
+#[derive(Clone, Debug)]
+pub struct RevokedToken {
+    /// The token.
+    pub token: TokenView,
+    /// The tokens that it made, directly or through what it made, and that worked until now. Where they
+    /// were left to work, the newest of them.
+    pub made: Vec<TokenView>,
+    /// How many these are.
+    pub made_count: u64,
+}
+
+/// Tokens that were revoked because they may have been derived.
+#[derive(Clone, Debug)]
+pub struct RevokedDerived {
+    /// Those that were revoked.
+    pub tokens: Vec<TokenView>,
+    /// Whether the token that asked may have been derived, too: it was left to work.
+    pub is_own_left: bool,
+}
+
+/// The public part of the token that a maker creates under a key, the same each time. Its secret is
+/// random.
+#[must_use]
+pub fn name_token(maker: TokenId, key: &Key) -> [u8; 16] {
+    digest(
+        "semel.token.id.2",
+        &[maker.as_uuid().as_bytes(), key.as_bytes()],
+    )
 }
 
 impl Runtime {
-    /// The token that a maker creates under a key, the same each time.
+    /// The token as it is kept for repeats of the request that makes it: encrypted with the master key.
     #[must_use]
-    pub fn derive_token(&self, maker: TokenId, key: &Key) -> DerivedToken {
-        let part = |tag: &[u8]| {
-            let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(self.options.secret.as_bytes()) else {
-                unreachable!("any key length makes an HMAC")
-            };
-            mac.update(tag);
-            mac.update(maker.as_uuid().as_bytes());
-            mac.update(key.as_bytes());
-            <[u8; 32]>::from(mac.finalize().into_bytes())
-        };
-        let mut id = [0; 16];
-        id.copy_from_slice(&part(b"semel.token.id.1")[..16]);
-        DerivedToken {
-            id,
-            secret: part(b"semel.token.secret.1"),
-        }
+    pub fn seal_token(&self, id: TokenId, text: &str) -> Vec<u8> {
+        self.options.masters.seal(&owner_of(id), text.as_bytes())
     }
 
-    /// Stores a token; says whether it is new. The same again is no change.
+    /// How long tokens that a person made work after the last sign-in of that person.
+    #[must_use]
+    pub fn person_token_lifetime(&self) -> Span {
+        self.options.person_tokens
+    }
+
+    /// Stores a token. The same again is no change, and shows it again for as long as it is kept `sealed`.
     ///
     /// # Errors
     ///
     /// Where it is not valid, would have a right, a network or a queue that its maker lacks, or its
-    /// identity is taken by a token that differs or no longer works.
+    /// identity is taken by a token that differs, no longer works or is no longer shown.
     pub async fn create_token(
         self: &Arc<Self>,
         maker: TokenMaker<'_>,
         token: &NewToken<'_>,
-    ) -> Result<(TokenView, bool), TokenError> {
+        sealed: Option<&[u8]>,
+    ) -> Result<KeptToken, TokenError> {
         validate_token(token).map_err(TokenError::Invalid)?;
         let beyond = token.rights.without(maker.rights);
         if !beyond.is_empty() {
@@ -146,23 +178,64 @@ impl Runtime {
         let (cell, namespace_id) = (self.cell.home(), maker.by.namespace_id);
         let subject = format!("{} {}", token.name, token.id);
         let act = maker.by.act("token.create", &subject);
-        let made = tokens::make(cell, namespace_id, token, maker.id, &act).await?;
+        let terms = self.token_terms(maker, sealed);
+        let made = tokens::make(cell, namespace_id, token, terms, &act).await?;
         let Some(stored) = tokens::find_view(cell, namespace_id, token.id).await? else {
             return Err(TokenError::MakerEnded);
         };
         if made {
-            return Ok((stored, true));
+            return Ok(KeptToken {
+                kept: stored,
+                again: None,
+            });
         }
         if !is_same(&stored, token) {
             return Err(TokenError::Differs);
         }
-        match stored.works {
-            true => Ok((stored, false)),
-            false => Err(TokenError::Ended),
+        if !stored.works {
+            return Err(TokenError::Ended);
+        }
+        let act = maker.by.act("token.show", &subject);
+        let again = self
+            .show_token(namespace_id, token.id, maker.id, &act)
+            .await?;
+        let again = again.ok_or(TokenError::Shown(token.id))?;
+        Ok(KeptToken {
+            kept: stored,
+            again: Some(again),
+        })
+    }
+
+    /// The terms on which a maker makes a token.
+    pub(crate) fn token_terms<'a>(
+        &self,
+        maker: TokenMaker<'_>,
+        sealed: Option<&'a [u8]>,
+    ) -> TokenTerms<'a> {
+        TokenTerms {
+            maker: maker.id,
+            sealed,
+            sealed_for: SHOWN_AGAIN_FOR,
+            person_lifetime: self.options.person_tokens,
         }
     }
 
-    /// Revokes a token: no server accepts it after five seconds. The same again is no change.
+    /// A token of a namespace for its maker, who asks for it again; none where it is no longer kept.
+    pub(crate) async fn show_token(
+        &self,
+        namespace_id: i32,
+        id: TokenId,
+        maker: TokenId,
+        act: &AuditEntry,
+    ) -> Result<Option<SecretText>, ReadError> {
+        let sealed = shown::show(self.cell.home(), namespace_id, id, maker, act).await?;
+        let text = sealed.and_then(|sealed| self.options.masters.open(&owner_of(id), &sealed));
+        let text = text.and_then(|text| String::from_utf8(text.to_vec()).ok());
+        Ok(text.map(SecretText::new))
+    }
+
+    /// Revokes a token, and with it what it made, if so asked for: no server accepts them after five
+    /// seconds. The same again is no change.
     ///
     /// # Errors
     ///
@@ -171,8 +244,9 @@ impl Runtime {
         self: &Arc<Self>,
         by: Actor<'_>,
         id: TokenId,
+        with_made: bool,
         reason: Option<&str>,
-    ) -> Result<TokenView, TokenError> {
+    ) -> Result<RevokedToken, TokenError> {
         let (cell, namespace_id) = (self.cell.home(), by.namespace_id);
         let found = tokens::find_view(cell, namespace_id, id).await?;
         let found = found.ok_or(TokenError::Unknown)?;
@@ -181,18 +255,60 @@ impl Runtime {
             Some(reason) => act.because(reason)?,
             None => act,
         };
-        tokens::revoke(cell, namespace_id, id, &act).await?;
+        let (made, made_count) = if with_made {
+            let made = made::revoke(cell, namespace_id, id, &act).await?;
+            let count = made.len() as u64;
+            (made, count)
+        } else {
+            tokens::revoke(cell, namespace_id, id, &act).await?;
+            let made = made::list(cell, namespace_id, id).await?;
+            (made.newest, made.count)
+        };
         let revoked = tokens::find_view(cell, namespace_id, id).await?;
-        revoked.ok_or(TokenError::Unknown)
+        Ok(RevokedToken {
+            token: revoked.ok_or(TokenError::Unknown)?,
+            made,
+            made_count,
+        })
+    }
+
+    /// Revokes the tokens of a namespace that may have been derived from the secret key, except the one
+    /// that asks.
+    ///
+    /// # Errors
+    ///
+    /// If the reason cannot be recorded, or the database does not answer.
+    pub async fn revoke_derived_tokens(
+        self: &Arc<Self>,
+        by: Actor<'_>,
+        own: TokenId,
+        reason: Option<&str>,
+    ) -> Result<RevokedDerived, TokenError> {
+        let (cell, namespace_id) = (self.cell.home(), by.namespace_id);
+        let act = by.act("token.revoke", "");
+        let act = match reason {
+            Some(reason) => act.because(reason)?,
+            None => act,
+        };
+        let tokens = derived::revoke(cell, Some(namespace_id), own, &act).await?;
+        let own = tokens::find_view(cell, namespace_id, own).await?;
+        Ok(RevokedDerived {
+            tokens,
+            is_own_left: own.is_some_and(|own| own.derived && own.works),
+        })
     }
 }
 
-/// Whether a stored token is the one that is asked for again.
+/// The owner of a sealed token: what is sealed of one token opens as no other.
+fn owner_of(id: TokenId) -> Vec<u8> {
+    format!("token|{id}").into_bytes()
+}
+
+/// Whether a stored token is the one that is asked for again, whose secret is another one by then.
 pub(crate) fn is_same(stored: &TokenView, asked: &NewToken<'_>) -> bool {
-    let lifetime = stored.expires_at.as_millisecond() - stored.created_at.as_millisecond();
+    let lifetime = stored.ends_at.as_millisecond() - stored.created_at.as_millisecond();
     let asked_for = i64::try_from(asked.lifetime.as_millis()).unwrap_or(i64::MAX);
     stored.name == asked.name
-        && stored.digest == asked.digest
         && stored.groups == asked.groups
         && stored.rights == asked.rights
         && stored.role == asked.role

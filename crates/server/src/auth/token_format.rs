@@ -33,15 +33,19 @@ pub struct Presented {
 /// Makes a token. Fails where the system has no randomness to give.
 pub fn mint() -> Result<Minted, getrandom::Error> {
     let mut name = [0; 16];
-    let mut secret = [0; 32];
     getrandom::fill(&mut name)?;
+    mint_named(name)
+}
+
+/// Makes a token of this name. Fails where the system has no randomness to give.
+pub fn mint_named(name: [u8; 16]) -> Result<Minted, getrandom::Error> {
+    let mut secret = [0; 32];
     getrandom::fill(&mut secret)?;
     Ok(form(name, secret))
 }
 
 /// The token of a name and a secret.
-#[must_use]
-pub fn form(name: [u8; 16], secret: [u8; 32]) -> Minted {
+fn form(name: [u8; 16], secret: [u8; 32]) -> Minted {
     Minted {
         text: format!("{PREFIX}{}_{}", hex::encode(name), hex::encode(secret)),
         id: Uuid::from_bytes(name),
@@ -88,6 +92,15 @@ mod tests {
         let (one, other) = (mint().unwrap(), mint().unwrap());
 
         assert_ne!(one.id, other.id);
+        assert!(!parse(&one.text).unwrap().matches(&other.digest));
+    }
+
+    #[test]
+    fn two_tokens_of_one_name_have_secrets_of_their_own() {
+        let (one, other) = (mint_named([1; 16]).unwrap(), mint_named([1; 16]).unwrap());
+
+        assert_eq!(one.id, other.id);
+        assert_ne!(one.text, other.text);
         assert!(!parse(&one.text).unwrap().matches(&other.digest));
     }
 

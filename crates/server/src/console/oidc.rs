@@ -196,6 +196,7 @@ async fn let_in(
         earlier: renewable.map(|it| (it.digest().as_slice(), it.caller.rights)),
         longest: Span::from_secs(LIFETIME_SECS),
         provider_session: session.as_ref().map(<[u8; 32]>::as_slice),
+        token_lifetime: app.engine.person_token_lifetime(),
         seed: seed.digest,
     };
     let actor = format!("oidc:{}", label(&identity.name, &identity.subject));

@@ -3,7 +3,9 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect};
 use semel_api::Code;
-use semel_api::types::{CreateToken, CreatedToken, Page as Found, RevokeToken, Token};
+use semel_api::types::{
+    CreateToken, CreatedToken, Page as Found, RevokeToken, RevokedToken, Token,
+};
 use semel_model::{Label, Networks, Right, Rights, Role, Span};
 
 use super::forms::{self, folded, offer, section};
@@ -42,9 +44,14 @@ pub(super) async fn revoke(visit: Visit, form: Form) -> Answered {
     let address = format!("/v1/tokens/{}/revoke", words::encoded(visit.part("token")));
     let ask = RevokeToken {
         reason: form.given("reason"),
+        with_made: false,
     };
-    let done: Result<Token, ApiError> = visit.post(&address, &form, &ask).await;
+    let done: Result<RevokedToken, ApiError> = visit.post(&address, &form, &ask).await;
     match done {
+        Ok(revoked) if !revoked.made.is_empty() => {
+            let at = (StatusCode::OK, None);
+            show_tokens(&visit, at, None, still_working(&revoked)).await
+        }
         Ok(_) => Ok(Redirect::to(&visit.page("/tokens")).into_response()),
         Err(error) => {
             let at = (status_of(&error), Some(error.into()));
@@ -122,6 +129,27 @@ fn shown_once(visit: &Visit, made: &CreatedToken) -> Markup {
     section("made", "The new token", &body.within("div", "box"))
 }
 
+/// The tokens that a revoked one made, which are left to work.
+fn still_working(revoked: &RevokedToken) -> Markup {
+    let name = &revoked.kept.name;
+    let count = revoked.made_count;
+    let said = format!("{name} is revoked. It made {count} tokens that still work:");
+    let made = revoked.made.iter().map(|token| {
+        let named = Markup::text(&token.name).within("p", "");
+        Markup::join([named, markup::code(&token.id.to_string())])
+    });
+    let with = "semel token revoke ID --with-made revokes a token together with what it made.";
+    let body = [Markup::text(&said).within("p", "verdict")]
+        .into_iter()
+        .chain(made)
+        .chain([Markup::text(with).within("p", "empty")]);
+    section(
+        "still-working",
+        "What it made",
+        &Markup::join(body).within("div", "box"),
+    )
+}
+
 async fn show_tokens(
     visit: &Visit,
     (status, problem): (StatusCode, Option<Trouble>),
@@ -133,7 +161,7 @@ async fn show_tokens(
     let json = words::address("/v1/tokens", &[("cursor", cursor)]);
     let mut command = "semel token list".to_owned();
     if !cursor.is_empty() {
-        command.push_str(&format!(" --cursor {}", words::shell_word(cursor)));
+        command.push_str(&words::option("cursor", cursor));
     }
     let shell = Shell::new(visit, "/settings", "Tokens", &json, &command);
     if let Some(missing) = visit.lacks(Right::Admin) {

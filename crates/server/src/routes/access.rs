@@ -4,8 +4,9 @@ use semel_api::Code;
 use semel_api::types::{
     AuditFilter, AuditRecord, ChainFilter, ChangePerson, CreateNamespace, CreateToken,
     CreatedNamespace, CreatedToken, ForgottenSearch, GroupRole, KeptSearch, MapGroup, Namespace,
-    NamespaceFilter, Person, PersonFilter, RemovedStretch, RevokeToken, SaveSearch, SavedSearch,
-    SearchScope, Servers, SetNamespace, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
+    NamespaceFilter, Person, PersonFilter, RemovedStretch, RevokeDerivedTokens, RevokeToken,
+    RevokedDerivedTokens, RevokedPerson, RevokedToken, SaveSearch, SavedSearch, SearchScope,
+    Servers, SetNamespace, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
 };
 use semel_model::Right::{Admin, Audit, Instance, Read};
 
@@ -33,12 +34,21 @@ pub(super) fn routes() -> Routes {
         .keyed()
         .takes::<CreateToken>()
         .created::<CreatedToken>()
+        .fails(&[Code::TokenShown])
         .post("/tokens/{token}/revoke", Admin, tokens::revoke)
         .op("revoke_token", "Revoke a token.")
         .keyed()
         .takes::<RevokeToken>()
-        .ok::<Token>()
+        .ok::<RevokedToken>()
         .fails(&[Code::TokenNotFound, Code::ReasonInvalid])
+        .post("/tokens/revoke-derived", Admin, tokens::revoke_derived)
+        .op(
+            "revoke_derived_tokens",
+            "Revoke the tokens that may have been derived from the installation's secret key.",
+        )
+        .takes::<RevokeDerivedTokens>()
+        .ok::<RevokedDerivedTokens>()
+        .fails(&[Code::ReasonInvalid])
         .post("/sign-in-codes", Read, sign_ins::make)
         .op(
             "make_sign_in_code",
@@ -59,7 +69,7 @@ pub(super) fn routes() -> Routes {
         .keyed()
         .takes::<CreateNamespace>()
         .created::<CreatedNamespace>()
-        .fails(&[Code::NamespaceExists])
+        .fails(&[Code::NamespaceExists, Code::TokenShown])
         .post("/namespaces/{namespace}/set", Instance, namespaces::set)
         .op(
             "set_namespace",
@@ -141,9 +151,12 @@ fn members() -> Routes {
         .query::<PersonFilter>()
         .page::<Person>()
         .post("/people/{person}/revoke", Admin, members::revoke)
-        .op("revoke_person", "Keep a person out, whatever their groups.")
+        .op(
+            "revoke_person",
+            "Keep a person out, whatever their groups, and revoke the tokens that they made.",
+        )
         .takes::<ChangePerson>()
-        .ok::<Person>()
+        .ok::<RevokedPerson>()
         .fails(&[Code::PersonNotFound, Code::ReasonInvalid])
         .post("/people/{person}/restore", Admin, members::restore)
         .op("restore_person", "Let a person in again that was revoked.")

@@ -1,11 +1,14 @@
 //! Namespaces: each with a first token, and nothing of another's.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use semel_api::types::{
     AuditFilter, CreateNamespace, NamespaceFilter, RevokeToken, SetNamespace, StartRun,
 };
 use semel_api::{Client, Code};
 use semel_model::{NamespaceName, Right, Rights, Span};
+use semel_store::clock;
 use semel_testkit::{until, until_some};
 
 use crate::world::{World, add_token_with, refused};
@@ -95,7 +98,7 @@ async fn the_weight_of_a_namespace_is_set_by_who_manages_the_installation() -> R
 }
 
 #[tokio::test]
-async fn a_repeat_shows_the_same_token_and_another_maker_is_refused() -> Result<()> {
+async fn a_repeat_is_shown_the_same_token_for_a_while_and_another_maker_is_refused() -> Result<()> {
     let world = World::start().await?;
     let first = world.client.create_namespace(&shop("ada")?, "k").await?;
 
@@ -114,6 +117,14 @@ async fn a_repeat_shows_the_same_token_and_another_maker_is_refused() -> Result<
     assert_eq!(refused(other_words)?, Code::NamespaceExists);
     assert_eq!(refused(same_key)?, Code::CommandMismatch);
     assert!(!names(&world.client).await?.contains(&"stall".to_owned()));
+    let ada = Client::new(world.client.base(), &first.body.admin.token)?;
+    let acts = ada.list_audit(&AuditFilter::default()).await?.items;
+    let shown = acts.iter().filter(|act| act.action == "token.show").count();
+    assert_eq!(shown, 1, "that it was shown again is an act");
+
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(601)).await?;
+    let late = world.client.create_namespace(&shop("ada")?, "k").await;
+    assert_eq!(refused(late)?, Code::TokenShown);
     Ok(())
 }
 

@@ -167,6 +167,7 @@ const SENSITIVE: &[&str] = &[
     "GET /v1/tokens admin",
     "POST /v1/tokens admin",
     "POST /v1/tokens/{token}/revoke admin",
+    "POST /v1/tokens/revoke-derived admin",
     "POST /v1/sign-in-codes read",
     "PUT /v1/searches/{name} read",
     "DELETE /v1/searches/{name} read",
@@ -250,6 +251,7 @@ const SENSITIVE: &[&str] = &[
     "POST /v1/once/get read",
     "POST /v1/once/settle settle",
     "POST /v1/once/redo redo",
+    "POST /v1/once/free override",
     "POST /v1/approvals/{approval}/decide approve",
 ];
 

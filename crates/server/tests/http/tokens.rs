@@ -1,9 +1,12 @@
 //! Tokens that tokens make: what they may do, and that a repeat is no second one.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use semel_api::types::{CreateToken, CreatedToken, RevokeToken, TokenFilter};
 use semel_api::{Client, ClientError, Code};
 use semel_model::{Networks, Right, Rights, Role, Span};
+use semel_store::{clock, retention};
 use semel_testkit::{until, until_some};
 
 use crate::world::{World, add_token_with, refused};
@@ -55,6 +58,7 @@ async fn a_token_is_created_used_listed_and_revoked() -> Result<()> {
     let denied = ci.list_tokens(&TokenFilter::default()).await;
     let revoke = RevokeToken {
         reason: Some("it leaked".to_owned()),
+        with_made: false,
     };
     let id = created.kept.id;
     world.client.revoke_token(id, &revoke, "r").await?;
@@ -71,7 +75,7 @@ async fn a_token_is_created_used_listed_and_revoked() -> Result<()> {
     assert_eq!(refused(ci.whoami().await)?, Code::Unauthorized);
     assert_eq!(listed.items[0], created.kept);
     assert_eq!(refused(denied)?, Code::RightMissing);
-    assert!(again.body.revoked_at.is_some());
+    assert!(again.body.kept.revoked_at.is_some());
     let working = world.client.list_tokens(&TokenFilter::default()).await?;
     assert!(working.items.iter().all(|token| token.id != id));
     let all = TokenFilter {
@@ -104,18 +108,15 @@ async fn a_token_is_created_used_listed_and_revoked() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_repeat_shows_the_same_token_and_makes_no_second_one() -> Result<()> {
+async fn a_repeat_makes_no_second_token_and_is_shown_the_first_for_a_while() -> Result<()> {
     let world = World::start().await?;
     let other = holder(&world, "other", &[Right::Admin, Right::Start]).await?;
+    let ask = async || {
+        let asked = wanted(&[Right::Start]);
+        world.client.create_token(&asked, "k").await
+    };
 
-    let first = world
-        .client
-        .create_token(&wanted(&[Right::Start]), "k")
-        .await?;
-    let again = world
-        .client
-        .create_token(&wanted(&[Right::Start]), "k")
-        .await?;
+    let (first, again) = (ask().await?, ask().await?);
     let differing = world
         .client
         .create_token(&wanted(&[Right::Read]), "k")
@@ -133,20 +134,53 @@ async fn a_repeat_shows_the_same_token_and_makes_no_second_one() -> Result<()> {
     );
     let secret = first.body.token.rsplit('_').next().context("a secret")?;
     let database = world.database.connect().await?;
-    let kept = "SELECT count(*) FROM commands WHERE answer::text LIKE '%' || $1 || '%'";
+    let kept = "
+        SELECT (SELECT count(*) FROM commands WHERE answer::text LIKE '%' || $1 || '%')
+               + (SELECT count(*) FROM tokens
+                   WHERE position(convert_to($1, 'UTF8') IN sealed) > 0
+                      OR position(decode($1, 'hex') IN sealed) > 0)";
     let kept: i64 = database.query_one(kept, &[&secret]).await?.get(0);
-    assert_eq!(kept, 0, "the token is stored nowhere");
+    assert_eq!(kept, 0, "the token is stored nowhere in the clear");
+    let shown = "SELECT count(*) FROM audit WHERE action = 'token.show' AND actor = 'token:test'";
+    let shown: i64 = database.query_one(shown, &[]).await?.get(0);
+    assert_eq!(shown, 1, "that it was shown again is an act");
 
     let id = first.body.kept.id;
     world
         .client
         .revoke_token(id, &RevokeToken::default(), "r")
         .await?;
+    assert!(detail(ask().await)?.contains("was revoked"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_repeat_that_comes_late_is_shown_no_token() -> Result<()> {
+    let world = World::start().await?;
+    let first = create(&world.client, &[Right::Start], "k").await?;
+
+    clock::move_ahead(world.engine.cell(), Duration::from_secs(601)).await?;
     let late = world
         .client
         .create_token(&wanted(&[Right::Start]), "k")
         .await;
-    assert!(detail(late)?.contains("was revoked"));
+    let another = create(&world.client, &[Right::Start], "l").await?;
+
+    let Err(ClientError::Problem(problem)) = late else {
+        anyhow::bail!("it is shown: {late:?}");
+    };
+    assert_eq!(problem.code(), Some(Code::TokenShown));
+    let id = first.kept.id.to_string();
+    assert!(problem.detail.contains(&id), "{}", problem.detail);
+    assert_ne!(another.kept.id, first.kept.id);
+    let database = world.database.connect().await?;
+    let text = "SELECT count(*) FROM audit WHERE action = 'token.show'";
+    let shown: i64 = database.query_one(text, &[]).await?.get(0);
+    assert_eq!(shown, 0);
+    retention::sweep(world.engine.cell().every()).await?;
+    let text = "SELECT count(*) FROM tokens WHERE sealed_until < moment()";
+    let left: i64 = database.query_one(text, &[]).await?.get(0);
+    assert_eq!(left, 0, "nothing is kept of it");
     Ok(())
 }
 

@@ -8,6 +8,8 @@ use tokio_postgres::types::ToSql;
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 use crate::listed::NEWEST;
+use crate::tokens::TokenView;
+use crate::tokens::made::revoke_by;
 
 const LIST: &str = "
     SELECT id, name, issuer, subject, role, rights, groups, created_at, last_used_at, revoked_at
@@ -87,15 +89,15 @@ pub async fn find(
     Ok(row.as_ref().map(view))
 }
 
-/// Keeps a person out of a namespace, whatever their groups. False where they are revoked already.
+/// Keeps a person out of a namespace, whatever their groups, and revokes the tokens that they made there.
+/// Returns those that worked until now.
 pub async fn revoke(
     cell: HomeCell<'_>,
     namespace_id: i32,
     id: TokenId,
     act: &AuditEntry,
-) -> Result<bool, ReadError> {
-    let values: [&(dyn ToSql + Sync); 2] = [&namespace_id, id.as_uuid()];
-    Ok(audit::execute(cell, REVOKE, &values, act).await? > 0)
+) -> Result<Vec<TokenView>, ReadError> {
+    revoke_by(REVOKE, cell, namespace_id, id, act).await
 }
 
 /// Lets a person in again, as far as their groups reach. False where they are not revoked.

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use semel_model::{Label, Networks, Right, Rights, Span, TokenId};
 use semel_store::audit::AuditEntry;
-use semel_store::tokens::{self, NewToken};
+use semel_store::tokens::{self, NewToken, TokenTerms};
 use uuid::Uuid;
 
 use crate::world::World;
@@ -19,6 +19,16 @@ fn token(number: u128, rights: Rights) -> NewToken<'static> {
         rights,
         networks: Networks::default(),
         queues: &[],
+    }
+}
+
+/// The terms of a maker whose request cannot be repeated.
+fn by(maker: TokenId) -> TokenTerms<'static> {
+    TokenTerms {
+        maker,
+        sealed: None,
+        sealed_for: Span::from_secs(600),
+        person_lifetime: Span::from_secs(30 * 86_400),
     }
 }
 
@@ -52,14 +62,14 @@ async fn a_maker_gives_only_what_it_has_while_it_works() -> Result<()> {
     tokens::insert(home, &"main".parse()?, &reader).await?;
     let act = AuditEntry::new(1, "token:t", "token.create", "t");
     let make = async |number, rights, maker| {
-        tokens::make(home, 1, &token(number, rights), maker, &act).await
+        tokens::make(home, 1, &token(number, rights), by(maker), &act).await
     };
 
     assert!(make(3, some, admin.id).await?, "all of its own");
     assert!(!make(3, some, admin.id).await?, "it is there");
     assert!(!make(4, Rights::ALL, admin.id).await?, "more than its own");
     assert!(!make(5, Right::Read.into(), reader.id).await?, "no `admin`");
-    let elsewhere = tokens::make(home, 2, &token(6, some), admin.id, &act).await?;
+    let elsewhere = tokens::make(home, 2, &token(6, some), by(admin.id), &act).await?;
     assert!(!elsewhere, "another namespace");
     assert!(tokens::revoke(home, 1, admin.id, &act).await?);
     assert!(!tokens::revoke(home, 1, admin.id, &act).await?, "once");
@@ -104,7 +114,7 @@ async fn a_maker_gives_networks_and_queues_inside_its_own() -> Result<()> {
             queues: &queues,
             ..token(number, rights)
         };
-        let made = tokens::make(home, 1, &given, maker.id, &act).await?;
+        let made = tokens::make(home, 1, &given, by(maker.id), &act).await?;
         let row = tokens::find(home, *given.id.as_uuid()).await?;
         let stored = row.map(|row| (row.networks, row.queues));
         assert_eq!(stored, made.then(|| (given.networks, queues.clone())));

@@ -1,6 +1,8 @@
 //! The database: reachable, durable, migrated, on time, and not held back.
 
+use semel_store::audit::guard;
 use semel_store::health::{self, Health};
+use semel_store::tokens::derived;
 use semel_store::{Cell, migrate};
 
 use super::Line;
@@ -8,13 +10,16 @@ use crate::answer::chain;
 use crate::commands::serve::{Database, keys};
 use crate::config::Key;
 use crate::context::Context;
-use crate::text;
+use crate::text::{self, printable};
 
 /// A snapshot older than this keeps PostgreSQL from cleaning up, in seconds.
 const SNAPSHOT_SECS_MAX: f64 = 60.0;
 
 /// Clocks further apart than this are worth a look, in milliseconds.
 const SKEW_MS_MAX: i64 = 2_000;
+
+/// How many tokens that may have been derived are named.
+const DERIVED_SHOWN_MAX: i64 = 20;
 
 /// The oldest PostgreSQL that is supported.
 const VERSION_MIN: i32 = 15;
@@ -35,6 +40,8 @@ pub(super) async fn look(ctx: &Context, database: &Database) -> Vec<Line> {
     let mut lines = vec![Line::ok("database", "reachable, with durable commits")];
     lines.push(migrations(&cell).await);
     lines.push(vault(ctx, &cell).await);
+    lines.push(derived_tokens(&cell).await);
+    lines.push(record(&cell).await);
     match health::read(&cell).await {
         Ok(health) => lines.extend([
             version(&health),
@@ -91,6 +98,44 @@ async fn vault(ctx: &Context, cell: &Cell) -> Line {
             format!("{} data keys can be decrypted", report.current),
         ),
         Err(error) => Line::fail("vault", chain(&error), "semel migrate"),
+    }
+}
+
+/// Which tokens may be computed by who has the secret key, or had a former one.
+async fn derived_tokens(cell: &Cell) -> Line {
+    let (found, count) = match derived::list(cell.home(), DERIVED_SHOWN_MAX).await {
+        Ok(found) => found,
+        Err(error) => return Line::fail("tokens", chain(&error), "semel migrate"),
+    };
+    if found.is_empty() {
+        return Line::ok("tokens", "none was derived from the secret key");
+    }
+    let named = found.iter().map(|token| {
+        let (name, namespace) = (printable(&token.name), &token.namespace);
+        format!("{name} ({}, {namespace})", token.id)
+    });
+    let mut named = named.collect::<Vec<_>>().join(", ");
+    let more = count.saturating_sub(found.len() as u64);
+    if more > 0 {
+        named = format!("{named} and {more} more");
+    }
+    Line::warn(
+        "tokens",
+        format!("{count} may have been derived from the secret key: {named}"),
+        "create others, then semel token revoke --derived --database URL",
+    )
+}
+
+/// Whether the audit record is guarded against the role that this looks with, which is the server's.
+async fn record(cell: &Cell) -> Line {
+    match guard::is_reached(cell).await {
+        Ok(false) => Line::ok("audit", "the record belongs to another role than this one"),
+        Ok(true) => Line::warn(
+            "audit",
+            "the database role that Semel uses owns the audit record, and could rewrite it",
+            "give it to another role (packaging/audit-owner.sql), or keep exports elsewhere",
+        ),
+        Err(error) => Line::warn("audit", chain(&error), "semel migrate"),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::commands::read_file;
 use crate::config::Key;
 use crate::context::Context;
 
-/// The secret key, which every server of a database shares.
+/// The secret keys, which every server of a database shares: the first makes addresses, all verify.
 pub(crate) fn secret(ctx: &Context, file: Option<&str>) -> Result<Secret, Problem> {
     let Some(text) = find(ctx, Key::Secret, Key::SecretFile, file)? else {
         return Err(Problem::usage("no secret key is configured").hint(
@@ -19,7 +19,7 @@ pub(crate) fn secret(ctx: &Context, file: Option<&str>) -> Result<Secret, Proble
         .map_err(|error| Problem::usage(format!("the secret key cannot be used: {error}")))
 }
 
-/// The master keys, or the one that is derived from the secret key where none are given.
+/// The master keys, or those that are derived from the secret keys where none are given.
 pub(crate) fn masters(
     ctx: &Context,
     file: Option<&str>,
@@ -31,7 +31,8 @@ pub(crate) fn masters(
     MasterKeys::parse(&text).map_err(|_| {
         Problem::usage("the master keys cannot be used: each is 64 hex digits").hint(
             "create one with `openssl rand -hex 32`; the current one comes first, former ones \
-             behind it, divided by commas or lines",
+             behind it, divided by commas or lines; `derived:` and a secret key stand for the \
+             master key that is derived from it",
         )
     })
 }

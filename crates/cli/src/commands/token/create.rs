@@ -15,7 +15,8 @@ use crate::remote;
 /// Create a token. It is shown once: only its digest is stored.
 ///
 /// It may do what its rights say and nothing else. Your own token must have the right `admin` and
-/// every right that it gives; if it has networks or queues, name some of these. Safe to repeat: the same command shows the same token again.
+/// every right that it gives; if it has networks or queues, name some of these. Safe to repeat: within 10 minutes
+/// the same command shows the same token again, and later it is refused and makes no second one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel token create ci --role editor --right promote
@@ -128,11 +129,17 @@ fn networks(arguments: &Arguments) -> Networks {
 
 /// Another token under the same words is another command.
 fn refused(error: ClientError) -> Problem {
-    let used = error.code() == Code::CommandMismatch.as_str();
+    let code = error.code().to_owned();
     let problem = Problem::from(error);
-    match used {
-        true => problem.hint("pass --idempotency-key with a key of your own for another token"),
-        false => problem,
+    if code == Code::CommandMismatch.as_str() {
+        problem.hint("pass --idempotency-key with a key of your own for another token")
+    } else if code == Code::TokenShown.as_str() {
+        problem.hint(
+            "if nobody kept it, revoke it with `semel token revoke`, and pass --idempotency-key \
+             with a key of your own for another token",
+        )
+    } else {
+        problem
     }
 }
 

@@ -143,7 +143,7 @@ impl Runtime {
         name: &str,
         text: &SecretText,
     ) -> String {
-        let mac = Hmac::<Sha256>::new_from_slice(self.options.secret.bytes());
+        let mac = Hmac::<Sha256>::new_from_slice(self.options.secret.fingerprint_key());
         assert!(mac.is_ok(), "a key of any length will do");
         let owner = format!("semel.secret-text.1|{namespace_id}|{name}|");
         let digest = mac.map(|mac| {

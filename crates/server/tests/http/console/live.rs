@@ -220,6 +220,7 @@ async fn a_stream_says_marks_only_and_ends_with_the_sign_in() -> Result<()> {
     let token = tokens.items.iter().find(|it| it.name == "observer");
     let revoke = RevokeToken {
         reason: Some("left".to_owned()),
+        with_made: false,
     };
     let id = token.context("a token")?.id;
     world.client.revoke_token(id, &revoke, "revoke").await?;

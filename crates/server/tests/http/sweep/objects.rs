@@ -255,6 +255,7 @@ async fn sign_in(world: &World) -> Result<TokenId> {
         earlier: None,
         longest: Span::from_secs(900),
         provider_session: None,
+        token_lifetime: Span::from_secs(86_400),
         seed: [2; 32],
     };
     people::sign_in(world.engine.cell().home(), &person, &wish, "oidc:Ada (1)").await?;
