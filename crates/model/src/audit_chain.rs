@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use crate::RunId;
+use crate::{RunId, TokenId};
 
 /// What the first act of a chain follows.
 pub const CHAIN_START: [u8; 32] = [0; 32];
@@ -31,6 +31,27 @@ pub struct SealedAct<'a> {
     pub reason: Option<&'a str>,
     /// The run that it concerns.
     pub run: Option<RunId>,
+    /// Its token, address and digests.
+    pub traces: ActTraces<'a>,
+}
+
+/// The origin of an act, and the digests of its subject before and after. All absent: none was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ActTraces<'a> {
+    /// The token of the request.
+    pub token: Option<TokenId>,
+    /// The address of the client.
+    pub address: Option<&'a str>,
+    /// The digest of what was there before.
+    pub old_digest: Option<[u8; 32]>,
+    /// The digest of what is there now.
+    pub new_digest: Option<[u8; 32]>,
+}
+
+/// The digest of something that an act changes.
+#[must_use]
+pub fn digest_of(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
 }
 
 impl SealedAct<'_> {
@@ -38,7 +59,13 @@ impl SealedAct<'_> {
     #[must_use]
     pub fn seal(&self, before: &[u8; 32]) -> [u8; 32] {
         let mut all = Sha256::new();
-        all.update(b"semel.audit.1");
+        let traces = self.traces;
+        // An act without traces is sealed as acts were before there were any.
+        let version: &[u8] = match traces == ActTraces::default() {
+            true => b"semel.audit.1",
+            false => b"semel.audit.2",
+        };
+        all.update(version);
         all.update(before);
         all.update(self.position.to_be_bytes());
         all.update(self.id.to_be_bytes());
@@ -55,6 +82,14 @@ impl SealedAct<'_> {
             &mut all,
             self.run.as_ref().map(|run| &run.as_uuid().as_bytes()[..]),
         );
+        if traces != ActTraces::default() {
+            let token = traces.token.as_ref();
+            add(&mut all, token.map(|token| &token.as_uuid().as_bytes()[..]));
+            add(&mut all, traces.address.map(str::as_bytes));
+            for digest in [&traces.old_digest, &traces.new_digest] {
+                add(&mut all, digest.as_ref().map(|digest| &digest[..]));
+            }
+        }
         all.finalize().into()
     }
 }
@@ -174,7 +209,46 @@ mod tests {
             subject: "orders 1",
             reason: Some("sent twice"),
             run: None,
+            traces: ActTraces::default(),
         }
+    }
+
+    #[test]
+    fn each_trace_of_an_act_is_sealed_and_none_stands_for_another() {
+        let (one, other) = (Some([1; 32]), Some([2; 32]));
+        let token = Some(TokenId::from_uuid(uuid::Uuid::from_u128(7)));
+        let none = ActTraces::default();
+        let all = [
+            none,
+            ActTraces { token, ..none },
+            ActTraces {
+                address: Some("192.0.2.1"),
+                ..none
+            },
+            ActTraces {
+                old_digest: one,
+                ..none
+            },
+            ActTraces {
+                new_digest: one,
+                ..none
+            },
+            ActTraces {
+                old_digest: one,
+                new_digest: other,
+                ..none
+            },
+            ActTraces {
+                old_digest: other,
+                new_digest: one,
+                ..none
+            },
+        ];
+
+        let seals = all.map(|traces| SealedAct { traces, ..act() }.seal(&CHAIN_START));
+
+        let different: std::collections::BTreeSet<_> = seals.iter().collect();
+        assert_eq!(different.len(), all.len());
     }
 
     #[test]

@@ -18,6 +18,7 @@ use semel_engine::commands::decide_approval::{
 use semel_model::WaitId;
 use semel_model::approval::{ApprovalDecision, Digest};
 use semel_store::approvals::{self, ApprovalView};
+use semel_store::audit::origin::ActOrigin;
 use url::form_urlencoded;
 
 use crate::answer::{self, Answered};
@@ -109,7 +110,8 @@ async fn carry_out(
     verdict: SubmittedDecision,
 ) -> Result<Decided, No> {
     let (engine, asked) = (app.engine.clone(), view.clone());
-    let written = tokio::spawn(async move { engine.decide(&asked, &by, verdict).await });
+    let deciding = async move { engine.decide(&asked, &by, verdict).await };
+    let written = tokio::spawn(ActOrigin::carry(deciding));
     match written.await {
         Ok(Ok(decided)) => {
             let approved = decided.decision.approved;

@@ -93,6 +93,10 @@ fn view(act: ActView) -> AuditRecord {
         subject: act.subject,
         reason: act.reason,
         run: act.run,
+        token: act.token,
+        address: act.address,
+        old_digest: act.old_digest.map(hex::encode),
+        new_digest: act.new_digest.map(hex::encode),
         position,
         digest: digest.map(hex::encode),
     }

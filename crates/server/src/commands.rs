@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use semel_api::Code;
 use semel_model::id::digest;
 use semel_model::{Fingerprint, Slot, Span};
+use semel_store::audit::origin::ActOrigin;
 use semel_store::commands::{self, Begin};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -98,7 +99,8 @@ where
     let id = identify(caller, command.verb, key.as_bytes());
     let fingerprint = Fingerprint::of(&json!([command.subject, command.body]));
     let namespace_id = caller.namespace_id;
-    finish(tokio::spawn(keep(app, namespace_id, id, fingerprint, act)).await)
+    let kept = keep(app, namespace_id, id, fingerprint, act);
+    finish(tokio::spawn(ActOrigin::carry(kept)).await)
 }
 
 /// Carries a command out that keeps its own record of what was done under a key, as a task of its own.
@@ -106,7 +108,7 @@ pub(crate) async fn carry_out<F>(act: F) -> Answered
 where
     F: Future<Output = Result<Reply, ApiError>> + Send + 'static,
 {
-    finish(tokio::spawn(act).await)
+    finish(tokio::spawn(ActOrigin::carry(act)).await)
 }
 
 fn finish(done: Result<Result<Reply, ApiError>, tokio::task::JoinError>) -> Answered {

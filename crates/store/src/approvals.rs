@@ -15,6 +15,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
+use crate::audit::origin::ActOrigin;
 use crate::cell::{Cell, ReadError, SlotCell};
 use crate::writer::connection::WriterConnection;
 use crate::writer::{Batch, Writer};
@@ -42,18 +43,18 @@ const DECIDE: &str = "
            SET state = 'decided', approved = t.approved, decided_by = t.who, comment = t.comment,
                ended_at = (SELECT moment())
           FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::text[], $5::text[], $6::text[],
-                      $7::int4[])
-            AS t (id, digest, approved, who, comment, actor, round)
+                      $7::int4[], $8::uuid[], $9::text[])
+            AS t (id, digest, approved, who, comment, actor, round, token_id, address)
          WHERE a.id = t.id AND a.state IS NOT DISTINCT FROM 'open' AND a.digest = t.digest
            AND a.round = t.round
            AND (a.until IS NULL OR a.until > (SELECT moment())
                 OR (SELECT 1 FROM paused_runs p WHERE p.run_id = ANY (ARRAY[a.run_id]) LIMIT 1) = 1)
-     RETURNING a.id, a.run_id, a.namespace_id, t.approved, t.comment, t.actor),
+     RETURNING a.id, a.run_id, a.namespace_id, t.approved, t.comment, t.actor, t.token_id, t.address),
     audited AS (
-        INSERT INTO audit (namespace_id, actor, action, subject, reason, run_id)
+        INSERT INTO audit (namespace_id, actor, action, subject, reason, run_id, token_id, address)
         SELECT namespace_id, actor,
                CASE WHEN approved THEN 'approval.approve' ELSE 'approval.reject' END,
-               'wait_' || replace(id::text, '-', ''), comment, run_id
+               'wait_' || replace(id::text, '-', ''), comment, run_id, token_id, address
           FROM decided)
     SELECT id FROM decided";
 
@@ -95,6 +96,8 @@ pub struct DecisionRequest {
     pub comment: Option<String>,
     /// Who it was, for the audit record.
     pub actor: String,
+    /// Its token and address, for the audit record.
+    pub origin: ActOrigin,
 }
 
 /// The result of a decision.
@@ -158,8 +161,12 @@ impl Batch for DecisionBatch {
         let actors: Vec<&str> = chosen.iter().map(|item| item.actor.as_str()).collect();
         let rounds: Vec<i32> = chosen.iter().map(|item| item.round).collect();
         let client = ready.client;
-        let values: [&(dyn ToSql + Sync); 7] = [
-            &ids, &digests, &verdicts, &people, &comments, &actors, &rounds,
+        let tokens = chosen.iter().map(|item| item.origin.token);
+        let tokens: Vec<Option<Uuid>> = tokens.map(|it| it.map(|it| *it.as_uuid())).collect();
+        let addresses = chosen.iter().map(|item| item.origin.address_text());
+        let addresses: Vec<Option<String>> = addresses.collect();
+        let values: [&(dyn ToSql + Sync); 9] = [
+            &ids, &digests, &verdicts, &people, &comments, &actors, &rounds, &tokens, &addresses,
         ];
         let written = try_join5(
             client.batch_execute("BEGIN"),

@@ -7,16 +7,19 @@
 //! What cannot be recorded is refused before anything is done: see [`AuditEntry::because`].
 
 pub mod chain;
+pub mod guard;
 pub mod list;
+pub mod origin;
 pub mod removal;
 
 use deadpool_postgres::Transaction;
 use jiff::Timestamp;
-use semel_model::{RunId, RunJobId};
+use semel_model::{RunId, RunJobId, TokenId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use self::origin::ActOrigin;
 use crate::cell::{OneCell, ReadError, SlotCell};
 
 // Crosses slots (V4): `audit` has no slot, and its rows commit with changes of any slot and of control
@@ -24,10 +27,14 @@ use crate::cell::{OneCell, ReadError, SlotCell};
 
 /// Several acts at once, for writers whose batches may carry some.
 pub(crate) const APPEND: &str = "
-    INSERT INTO audit (namespace_id, actor, action, subject, reason, run_id)
-    SELECT t.namespace_id, t.actor, t.action, t.subject, t.reason, t.run_id
-      FROM unnest($1::int4[], $2::text[], $3::text[], $4::text[], $5::text[], $6::uuid[])
-        AS t (namespace_id, actor, action, subject, reason, run_id)";
+    INSERT INTO audit (namespace_id, actor, action, subject, reason, run_id, token_id, address,
+                       old_digest, new_digest)
+    SELECT t.namespace_id, t.actor, t.action, t.subject, t.reason, t.run_id, t.token_id, t.address,
+           t.old_digest, t.new_digest
+      FROM unnest($1::int4[], $2::text[], $3::text[], $4::text[], $5::text[], $6::uuid[],
+                  $7::uuid[], $8::text[], $9::bytea[], $10::bytea[])
+        AS t (namespace_id, actor, action, subject, reason, run_id, token_id, address, old_digest,
+              new_digest)";
 
 const LIST_OF_RUN: &str = "
     SELECT at, actor, action, subject, reason
@@ -61,10 +68,9 @@ pub(crate) const STATEMENTS: &[&str] = &[
     removal::LAST,
     removal::FIRST,
     removal::OLD,
-    removal::KEEP_SEAL,
     removal::REMOVE,
-    removal::LEAVE_CHAIN,
     removal::LIST,
+    guard::REACHED,
 ];
 
 /// The most characters of a reason.
@@ -105,11 +111,17 @@ pub struct AuditEntry {
     reason: Option<String>,
     run: Option<RunId>,
     is_once: bool,
+    token: Option<TokenId>,
+    address: Option<String>,
+    old_digest: Option<[u8; 32]>,
+    new_digest: Option<[u8; 32]>,
 }
 
 impl AuditEntry {
-    /// An act of `actor`, e.g. `token:laptop`, named e.g. `run.cancel`.
+    /// An act of `actor`, e.g. `token:laptop`, named e.g. `run.cancel`. Its origin is that of the request
+    /// that is being answered ([`ActOrigin`]).
     pub fn new(namespace_id: i32, actor: &str, action: &'static str, subject: &str) -> Self {
+        let origin = ActOrigin::current();
         Self {
             namespace_id,
             actor: storable(actor),
@@ -118,6 +130,29 @@ impl AuditEntry {
             reason: None,
             run: None,
             is_once: false,
+            token: origin.token,
+            address: origin.address_text(),
+            old_digest: None,
+            new_digest: None,
+        }
+    }
+
+    /// Names the token that it is done by, where the request does not carry it.
+    #[must_use]
+    pub fn by_token(self, token: TokenId) -> Self {
+        Self {
+            token: Some(token),
+            ..self
+        }
+    }
+
+    /// Says what was there before and what is there now, by their digests; none where nothing was, or is.
+    #[must_use]
+    pub(crate) fn changing(self, old: Option<[u8; 32]>, new: Option<[u8; 32]>) -> Self {
+        Self {
+            old_digest: old,
+            new_digest: new,
+            ..self
         }
     }
 
@@ -158,6 +193,21 @@ impl AuditEntry {
     #[must_use]
     pub fn actor(&self) -> &str {
         &self.actor
+    }
+
+    /// Another act of the same actor for the same reason, which follows from this one.
+    #[must_use]
+    pub(crate) fn followed_by(
+        &self,
+        namespace_id: i32,
+        action: &'static str,
+        subject: &str,
+    ) -> Self {
+        Self {
+            namespace_id,
+            action,
+            ..self.done_to(subject)
+        }
     }
 
     /// The same act, done to something that is known only now.
@@ -204,6 +254,10 @@ pub(crate) struct Rows<'a> {
     subjects: Vec<&'a str>,
     reasons: Vec<Option<&'a str>>,
     runs: Vec<Option<Uuid>>,
+    tokens: Vec<Option<Uuid>>,
+    addresses: Vec<Option<&'a str>>,
+    old_digests: Vec<Option<&'a [u8]>>,
+    new_digests: Vec<Option<&'a [u8]>>,
 }
 
 impl<'a> Rows<'a> {
@@ -225,13 +279,19 @@ impl<'a> Rows<'a> {
         self.subjects.push(&act.subject);
         self.reasons.push(act.reason.as_deref());
         self.runs.push(act.run.map(|run| *run.as_uuid()));
+        self.tokens.push(act.token.map(|token| *token.as_uuid()));
+        self.addresses.push(act.address.as_deref());
+        self.old_digests
+            .push(act.old_digest.as_ref().map(|digest| &digest[..]));
+        self.new_digests
+            .push(act.new_digest.as_ref().map(|digest| &digest[..]));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.actors.is_empty()
     }
 
-    pub(crate) fn values(&'a self) -> [&'a (dyn ToSql + Sync); 6] {
+    pub(crate) fn values(&'a self) -> [&'a (dyn ToSql + Sync); 10] {
         [
             &self.namespaces,
             &self.actors,
@@ -239,6 +299,10 @@ impl<'a> Rows<'a> {
             &self.subjects,
             &self.reasons,
             &self.runs,
+            &self.tokens,
+            &self.addresses,
+            &self.old_digests,
+            &self.new_digests,
         ]
     }
 }
@@ -247,6 +311,15 @@ impl<'a> Rows<'a> {
 pub(crate) async fn append(tx: &Transaction<'_>, act: &AuditEntry) -> Result<(), ReadError> {
     let rows = Rows::of([act]);
     tx.execute(APPEND, &rows.values()).await?;
+    Ok(())
+}
+
+/// Records several acts in the transaction that carries them out.
+pub(crate) async fn append_all(tx: &Transaction<'_>, acts: &[AuditEntry]) -> Result<(), ReadError> {
+    let rows = Rows::of(acts);
+    if !rows.is_empty() {
+        tx.execute(APPEND, &rows.values()).await?;
+    }
     Ok(())
 }
 

@@ -1,7 +1,9 @@
 //! The `connections` table: destinations as their owners describe them.
 
+use deadpool_postgres::Transaction;
 use jiff::Timestamp;
 use semel_model::Connection;
+use semel_model::audit_chain::digest_of;
 use tokio_postgres::Row;
 use tokio_postgres::types::{Json, ToSql};
 
@@ -25,13 +27,18 @@ const DELETE: &str = "
     WITH bumped AS (UPDATE config_version SET version = version + 1)
     DELETE FROM connections WHERE namespace_id = $1 AND name = $2";
 
+/// Locks the configuration until the transaction ends: every change of it updates this row.
+const LOCK: &str = "SELECT version FROM config_version FOR UPDATE";
+
+const KEPT: &str = "SELECT connection FROM connections WHERE namespace_id = $1 AND name = $2";
+
 const LIST: &str = "
     SELECT namespace_id, name, version, connection, created_at, changed_at
       FROM connections
      WHERE ($1::integer IS NULL OR namespace_id = $1) AND ($2::text IS NULL OR name = $2)
      ORDER BY namespace_id, name";
 
-pub(crate) const STATEMENTS: &[&str] = &[PUT, MAKE, DELETE, LIST];
+pub(crate) const STATEMENTS: &[&str] = &[PUT, MAKE, DELETE, LOCK, KEPT, LIST];
 
 /// A connection, as it is kept.
 #[derive(Clone, Debug)]
@@ -59,13 +66,34 @@ pub async fn put(
     connection: &Connection,
     act: &AuditEntry,
 ) -> Result<i64, ReadError> {
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let old = lock_digest(&tx, namespace_id, name).await?;
+    let act = act.clone().changing(old, digest(connection));
     let connection = Json(connection);
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &name, &connection];
-    let row = audit::query_opt(cell, PUT, &values, act).await?;
-    match row {
-        Some(row) => Ok(row.get(0)),
-        None => unreachable!("what is put in place has a version"),
-    }
+    let row = tx.query_one(PUT, &values).await?;
+    audit::append(&tx, &act).await?;
+    tx.commit().await?;
+    Ok(row.get(0))
+}
+
+/// Locks the configuration, and reads the digest of a connection; none if there is no such connection.
+async fn lock_digest(
+    tx: &Transaction<'_>,
+    namespace_id: i32,
+    name: &str,
+) -> Result<Option<[u8; 32]>, ReadError> {
+    tx.query_opt(LOCK, &[]).await?;
+    let kept = tx.query_opt(KEPT, &[&namespace_id, &name]).await?;
+    let kept = kept.and_then(|row| row.try_get::<_, Json<Connection>>(0).ok());
+    Ok(kept.and_then(|kept| digest(&kept.0)))
+}
+
+/// The digest of what its owner says of a connection: a secret is in it by its name alone.
+fn digest(connection: &Connection) -> Option<[u8; 32]> {
+    let text = serde_json::to_vec(connection).ok()?;
+    Some(digest_of(&text))
 }
 
 /// Keeps a connection, unless there is one of that name.
@@ -76,9 +104,10 @@ pub async fn make(
     connection: &Connection,
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
+    let act = act.clone().changing(None, digest(connection));
     let connection = Json(connection);
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &name, &connection];
-    Ok(audit::execute(cell, MAKE, &values, act).await? > 0)
+    Ok(audit::execute(cell, MAKE, &values, &act).await? > 0)
 }
 
 /// Removes a connection; false when there is none of that name.
@@ -88,7 +117,15 @@ pub async fn delete(
     name: &str,
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
-    Ok(audit::execute(cell, DELETE, &[&namespace_id, &name], act).await? > 0)
+    let mut client = cell.reader().await?;
+    let tx = client.transaction().await?;
+    let old = lock_digest(&tx, namespace_id, name).await?;
+    let deleted = tx.execute(DELETE, &[&namespace_id, &name]).await?;
+    if deleted > 0 {
+        audit::append(&tx, &act.clone().changing(old, None)).await?;
+    }
+    tx.commit().await?;
+    Ok(deleted > 0)
 }
 
 /// The connections of a namespace, sorted by name.

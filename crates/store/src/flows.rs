@@ -36,6 +36,9 @@ const LIVE_OF: &str = "
       JOIN releases l ON l.flow_id = f.id AND l.number = f.live_release
      WHERE f.namespace_id = $1";
 
+const HAS_LIVE: &str = "
+    SELECT EXISTS (SELECT FROM flows WHERE namespace_id = $1 AND live_release IS NOT NULL)";
+
 const LIVE_IDS: &str = "
     SELECT n.name, f.name, l.id, f.live_at
       FROM flows f
@@ -80,6 +83,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     VERSION,
     LIVE,
     LIVE_OF,
+    HAS_LIVE,
     LIVE_IDS,
     RELEASE,
     NUMBERED,
@@ -167,6 +171,12 @@ pub async fn list_live_of(
     Ok(rows.iter().map(read).collect())
 }
 
+/// Whether a namespace has a live release.
+pub async fn has_live(cell: HomeCell<'_>, namespace_id: i32) -> Result<bool, ReadError> {
+    let client = cell.reader().await?;
+    Ok(client.query_one(HAS_LIVE, &[&namespace_id]).await?.get(0))
+}
+
 /// Which release of a flow is live.
 #[derive(Clone, Debug)]
 pub struct LiveId {
@@ -230,6 +240,11 @@ pub async fn find_first_number(
     Ok(row.get(0))
 }
 
+/// The digest of a release, which is kept in hexadecimal.
+fn read_digest(text: &str) -> Option<[u8; 32]> {
+    hex::decode(text).ok()?.try_into().ok()
+}
+
 /// Keeps a draft.
 pub async fn push_draft(
     cell: HomeCell<'_>,
@@ -271,7 +286,8 @@ pub async fn publish(
         .await?
         .get(0);
     if added {
-        audit::append(&tx, &act.done_to(&format!("{flow} r{number}"))).await?;
+        let act = act.done_to(&format!("{flow} r{number}"));
+        audit::append(&tx, &act.changing(None, read_digest(digest))).await?;
     }
     tx.execute(BUMP, &[]).await?;
     tx.commit().await?;

@@ -1,8 +1,8 @@
 //! The audit record: what operators did, by whom and why.
 
 use jiff::Timestamp;
-use semel_model::RunId;
-use semel_model::audit_chain::{RemovedActs, SealedAct};
+use semel_model::audit_chain::{ActTraces, RemovedActs, SealedAct};
+use semel_model::{RunId, TokenId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -28,6 +28,19 @@ pub struct AuditRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::RunId>)]
     pub run: Option<RunId>,
+    /// The token of the request; none where no request asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::TokenId>)]
+    pub token: Option<TokenId>,
+    /// The address of the client, as Semel sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The SHA-256 of what was there before, in hexadecimal, where it changed something that has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_digest: Option<String>,
+    /// The SHA-256 of what is there now, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_digest: Option<String>,
     /// Its place in the chain, once it is sealed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<i64>,
@@ -64,9 +77,19 @@ pub struct AuditFilter {
 }
 
 impl AuditRecord {
-    /// As it is sealed, with its digest. None before it is sealed, or if its digest is not hexadecimal.
+    /// As it is sealed, with its digest. None before it is sealed, or if a digest is not hexadecimal.
     #[must_use]
     pub fn sealed(&self) -> Option<(SealedAct<'_>, Vec<u8>)> {
+        let read = |text: &Option<String>| match text {
+            Some(text) => read_digest(text).map(Some),
+            None => Some(None),
+        };
+        let traces = ActTraces {
+            token: self.token,
+            address: self.address.as_deref(),
+            old_digest: read(&self.old_digest)?,
+            new_digest: read(&self.new_digest)?,
+        };
         let act = SealedAct {
             position: self.position?,
             id: self.id,
@@ -76,6 +99,7 @@ impl AuditRecord {
             subject: &self.subject,
             reason: self.reason.as_deref(),
             run: self.run,
+            traces,
         };
         Some((act, hex::decode(self.digest.as_deref()?).ok()?))
     }

@@ -15,6 +15,7 @@ use semel_model::{RunId, WaitId};
 use semel_steps::failpoint::failpoint;
 use semel_store::ReadError;
 use semel_store::approvals::{self, ApprovalView, DecisionRequest, DecisionResult};
+use semel_store::audit::origin::ActOrigin;
 
 use crate::address::{Domain, read_token};
 use crate::runtime::Runtime;
@@ -233,6 +234,7 @@ impl Runtime {
             by: by.name(),
             comment: verdict.comment.as_deref().and_then(bounded),
             actor: by.actor(),
+            origin: ActOrigin::current(),
         };
         let decided = |decision, replayed| Decided {
             run: view.run,

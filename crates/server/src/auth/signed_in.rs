@@ -317,6 +317,7 @@ pub(crate) async fn exchange(
     let actor = format!("token:{}", row.name);
     let subject = row.token.to_string();
     let act = AuditEntry::new(row.namespace_id, &actor, "console.sign-in", &subject);
+    let act = act.by_token(row.token);
     let cookie = mint()?;
     let lifetime = Span::from_secs(LIFETIME_SECS);
     match sign_ins::exchange(cell.home(), &code, &cookie.digest, lifetime, &act).await? {

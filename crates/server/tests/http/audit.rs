@@ -1,10 +1,13 @@
 //! The audit record: listed by who and what, and sealed in a chain that shows every change.
 
+mod owner;
 mod removal;
 
 use anyhow::{Context, Result};
-use semel_api::types::{AuditFilter, AuditRecord, ChainFilter};
+use semel_api::types::{AuditFilter, AuditRecord, ChainFilter, PutConnection};
+use semel_model::TokenId;
 use semel_model::audit_chain::ChainEnd;
+use semel_server::auth::token_format;
 use semel_store::audit::{self, AuditEntry, chain};
 use semel_store::namespaces;
 use semel_testkit::until;
@@ -52,6 +55,69 @@ fn follow_from(mut end: ChainEnd, records: &[AuditRecord]) -> Option<[u8; 32]> {
         end.follow(&act, &digest).ok()?;
     }
     Some(end.digest)
+}
+
+#[tokio::test]
+async fn an_act_names_its_token_its_address_and_what_it_changed_and_all_of_it_is_sealed()
+-> Result<()> {
+    let world = World::start().await?;
+    for host in ["https://one.example", "https://two.example"] {
+        let connection = serde_json::json!({ "to": { "http": { "base_url": host } } });
+        let put = PutConnection {
+            connection: serde_json::from_value(connection)?,
+            replace: true,
+        };
+        let name = "bank".parse()?;
+        world.client.put_connection(&name, &put, None).await?;
+    }
+    let text = "trigger: { api: {} }\nsteps: [{ id: one, function: '1' }]\n";
+    let flow = world.publish("count", text).await?;
+    let digest = world.client.get_flow(&flow).await?.releases[0]
+        .digest
+        .clone();
+    let of = async |action: &str| -> Result<Vec<AuditRecord>> {
+        let filter = AuditFilter {
+            action: Some(action.to_owned()),
+            ..AuditFilter::default()
+        };
+        Ok(world.client.list_audit(&filter).await?.items)
+    };
+
+    let (puts, published) = (of("connection.put").await?, of("flow.publish").await?);
+    let promoted = of("flow.promote").await?;
+    seal(&world).await?;
+    let filter = ChainFilter::default();
+    let mut chain = world.client.read_audit_chain(&filter).await?.items;
+
+    let token = token_format::parse(&world.token).context("a token")?;
+    let token = Some(TokenId::from_uuid(token.id));
+    for act in puts.iter().chain(&published).chain(&promoted) {
+        assert_eq!(act.token, token, "{act:?}");
+        assert_eq!(act.address.as_deref(), Some("127.0.0.1"), "{act:?}");
+    }
+    let [later, first] = puts.as_slice() else {
+        anyhow::bail!("{puts:?}");
+    };
+    assert!(
+        first.old_digest.is_none() && first.new_digest.is_some(),
+        "{first:?}"
+    );
+    assert_eq!(later.old_digest, first.new_digest);
+    assert_ne!(later.new_digest, later.old_digest);
+    for act in [&published[0], &promoted[0]] {
+        assert_eq!(act.old_digest, None);
+        assert_eq!(act.new_digest.as_ref(), Some(&digest));
+    }
+    let end = follow(&chain).context("a whole chain")?;
+    let cell = world.engine.cell();
+    let main = namespaces::ensure(cell.home(), &"main".parse()?).await?;
+    let heads = chain::list_heads(cell.every(), &[main]).await?;
+    assert_eq!(heads.len(), 1);
+    assert_eq!(heads[0].digest, end, "as it is logged");
+    let last = chain.last_mut().context("an act")?;
+    last.address = Some("192.0.2.1".to_owned());
+    assert!(follow(&chain).is_none(), "an address is sealed, too");
+    Ok(())
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use semel_model::audit_chain::{CHAIN_START, SealedAct};
+use semel_model::audit_chain::{ActTraces, CHAIN_START, SealedAct};
 
 use super::list::{self, ActView};
 use crate::cell::{EveryCell, ReadError};
@@ -18,7 +18,7 @@ pub(super) const ALONE: &str = "SELECT pg_try_advisory_xact_lock($1)";
 
 pub(super) const UNSEALED: &str = "
     SELECT a.id, a.at, a.actor, a.action, a.subject, a.reason, a.run_id, NULL::bigint, NULL::bytea,
-           a.namespace_id
+           a.token_id, a.address, a.old_digest, a.new_digest, a.namespace_id
       FROM audit a
      WHERE a.id > coalesce((SELECT c.audit_id
                               FROM audit_chain c
@@ -45,7 +45,8 @@ pub(super) const SEAL: &str = "
         AS t (namespace_id, position, audit_id, digest)";
 
 pub(super) const CHAIN: &str = "
-    SELECT a.id, a.at, a.actor, a.action, a.subject, a.reason, a.run_id, c.position, c.digest
+    SELECT a.id, a.at, a.actor, a.action, a.subject, a.reason, a.run_id, c.position, c.digest,
+           a.token_id, a.address, a.old_digest, a.new_digest
       FROM audit_chain c
       JOIN audit a ON a.id = c.audit_id
      WHERE c.namespace_id = $1 AND c.position > $2
@@ -66,7 +67,7 @@ pub async fn seal(cell: EveryCell<'_>) -> Result<(u64, bool), ReadError> {
     if rows.is_empty() {
         return Ok((0, false));
     }
-    let namespaces: Vec<i32> = rows.iter().map(|row| row.get(9)).collect();
+    let namespaces: Vec<i32> = rows.iter().map(|row| row.get(13)).collect();
     let mut each = namespaces.clone();
     each.sort_unstable();
     each.dedup();
@@ -89,6 +90,31 @@ pub async fn seal(cell: EveryCell<'_>) -> Result<(u64, bool), ReadError> {
         .await?;
     tx.commit().await?;
     Ok((ids.len() as u64, ids.len() as i64 == SEAL_MAX))
+}
+
+/// The end of a namespace's chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChainHead {
+    /// Its namespace, short.
+    pub namespace_id: i32,
+    /// The place of the last act that is sealed.
+    pub position: i64,
+    /// The digest there.
+    pub digest: [u8; 32],
+}
+
+/// The ends of the chains of some namespaces; none for one without a chain.
+pub async fn list_heads(
+    cell: EveryCell<'_>,
+    namespaces: &[i32],
+) -> Result<Vec<ChainHead>, ReadError> {
+    let rows = cell.reader().await?.query(LAST, &[&namespaces]).await?;
+    let heads = rows.iter().map(|row| ChainHead {
+        namespace_id: row.get(0),
+        position: row.get(1),
+        digest: digest(row.get(2)),
+    });
+    Ok(heads.collect())
 }
 
 /// The acts of a namespace behind a place in its chain, in its order.
@@ -116,6 +142,12 @@ pub(super) fn sealed(act: &ActView, position: i64) -> SealedAct<'_> {
         subject: &act.subject,
         reason: act.reason.as_deref(),
         run: act.run,
+        traces: ActTraces {
+            token: act.token,
+            address: act.address.as_deref(),
+            old_digest: act.old_digest.as_deref().map(digest),
+            new_digest: act.new_digest.as_deref().map(digest),
+        },
     }
 }
 

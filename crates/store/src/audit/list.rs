@@ -1,7 +1,7 @@
 //! The audit record as it is listed: by time, by actor, by action, by subject.
 
 use jiff::Timestamp;
-use semel_model::RunId;
+use semel_model::{RunId, TokenId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -13,7 +13,8 @@ macro_rules! listed {
     ($condition:literal) => {
         concat!(
             "
-    SELECT a.id, a.at, a.actor, a.action, a.subject, a.reason, a.run_id, c.position, c.digest
+    SELECT a.id, a.at, a.actor, a.action, a.subject, a.reason, a.run_id, c.position, c.digest,
+           a.token_id, a.address, a.old_digest, a.new_digest
       FROM audit a
       LEFT JOIN audit_chain c ON c.namespace_id = a.namespace_id AND c.audit_id = a.id
      WHERE a.namespace_id = $1 AND a.at >= $2 AND (a.at, a.id) < ($3, $4)",
@@ -79,6 +80,14 @@ pub struct ActView {
     pub run: Option<RunId>,
     /// Its place in the chain and its digest, once it is sealed.
     pub seal: Option<(i64, Vec<u8>)>,
+    /// The token of the request.
+    pub token: Option<TokenId>,
+    /// The address of the client.
+    pub address: Option<String>,
+    /// The digest of what was there before.
+    pub old_digest: Option<Vec<u8>>,
+    /// The digest of what is there now.
+    pub new_digest: Option<Vec<u8>>,
 }
 
 /// Lists acts of a namespace, latest first.
@@ -128,5 +137,9 @@ pub(super) fn read(row: &Row) -> ActView {
         reason: row.get(5),
         run: row.get::<_, Option<Uuid>>(6).map(RunId::from_uuid),
         seal: position.zip(digest),
+        token: row.get::<_, Option<Uuid>>(9).map(TokenId::from_uuid),
+        address: row.get(10),
+        old_digest: row.get(11),
+        new_digest: row.get(12),
     }
 }

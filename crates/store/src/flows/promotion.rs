@@ -4,7 +4,7 @@ use deadpool_postgres::Transaction;
 use semel_model::FlowName;
 use tokio_postgres::types::ToSql;
 
-use super::BUMP;
+use super::{BUMP, LOCK_FLOW, read_digest};
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 
@@ -16,6 +16,13 @@ const PROMOTE: &str = "
                           ELSE f.live_at END
       FROM releases l
      WHERE f.namespace_id = $1 AND f.name = $2 AND l.flow_id = f.id AND l.number = $3";
+
+/// The digests of the release that is live and of the one that is to be.
+const DIGESTS: &str = "
+    SELECT (SELECT digest FROM releases WHERE flow_id = f.id AND number = f.live_release),
+           (SELECT digest FROM releases WHERE flow_id = f.id AND number = $3)
+      FROM flows f
+     WHERE f.namespace_id = $1 AND f.name = $2";
 
 const MARK_LIVE: &str = "
     UPDATE releases l SET first_live_at = moment()
@@ -39,7 +46,7 @@ const PROVEN: &str = "
 /// What is recorded where a release goes live again that no rehearsal has proven.
 const UNPROVEN: &str = "not proven by a rehearsal; it was live before";
 
-pub(crate) const STATEMENTS: &[&str] = &[PROMOTE, MARK_LIVE, PROVEN];
+pub(crate) const STATEMENTS: &[&str] = &[PROMOTE, DIGESTS, MARK_LIVE, PROVEN];
 
 /// Makes a release live. False if there is none of that number. The act is recorded in the same
 /// commit.
@@ -121,10 +128,18 @@ async fn make_live(
     act: &AuditEntry,
 ) -> Result<bool, ReadError> {
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &flow.as_str(), &number];
+    // Locked before it is read: of two promotions the second one sees what the first one made live.
+    tx.query_opt(LOCK_FLOW, &values[..2]).await?;
+    let digests = tx.query_opt(DIGESTS, &values).await?;
+    let digest = |column: usize| {
+        let row = digests.as_ref()?;
+        read_digest(row.get::<_, Option<&str>>(column)?)
+    };
+    let (old, new) = (digest(0), digest(1));
     let promoted = tx.execute(PROMOTE, &values).await?;
     if promoted == 1 {
         tx.execute(MARK_LIVE, &values).await?;
-        audit::append(tx, act).await?;
+        audit::append(tx, &act.clone().changing(old, new)).await?;
     }
     tx.execute(BUMP, &[]).await?;
     Ok(promoted == 1)

@@ -5,7 +5,8 @@ use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use semel_api::Client;
-use semel_api::types::{AuditRecord, ChainFilter, RemovedStretch};
+use semel_api::types::{AuditRecord, ChainFilter, RemovedStretch, read_digest};
+use semel_model::audit_chain::ChainEnd;
 use serde::Serialize;
 use serde_json::json;
 
@@ -25,8 +26,9 @@ const CHANGED: &str =
 /// Write the sealed audit record to a file, one act per line as JSON, in its order.
 ///
 /// Each line has the digest of itself and all lines before it. A file that exists is continued: what
-/// was done since is added. An act is sealed within seconds. What the server removed as past its time
-/// (`serve.audit_keep`) is one line with the seal that was kept.
+/// was done since is added, if the server's record has the digest that the file ends with. An act is
+/// sealed within seconds. What the server removed as past its time (`serve.audit_keep`) is one line
+/// with the seal that was kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   semel audit export audit.jsonl && semel audit verify audit.jsonl")]
@@ -38,7 +40,9 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
     let client = remote::client(ctx)?;
     let path = &arguments.file;
-    let mut after = last_position(path)?;
+    let end = read_end(path)?;
+    must_continue(&client, path, end).await?;
+    let mut after = end.position;
     let unwritable = |error| Problem::local(format!("cannot write {}: {error}", path.display()));
     let opened = OpenOptions::new().create(true).append(true).open(path);
     let mut file = opened.map_err(unwritable)?;
@@ -73,6 +77,42 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     );
     let verify = format!("semel audit verify {}", path.display());
     Ok(Answer::done(&body, text).next(verify))
+}
+
+/// Refuses a file that is of another record, or of this one before it was rewritten: what follows there
+/// does not follow from the file. Nothing is written then.
+async fn must_continue(client: &Client, path: &Path, end: ChainEnd) -> Result<(), Problem> {
+    if end == ChainEnd::START {
+        return Ok(());
+    }
+    let filter = ChainFilter {
+        after: end.position.saturating_sub(1),
+        limit: Some(1),
+    };
+    let page = client.read_audit_chain(&filter).await?;
+    let act = page.items.first();
+    let act = act.filter(|act| act.position == Some(end.position));
+    let digest = match act.and_then(|act| act.digest.clone()) {
+        Some(digest) => Some(digest),
+        // The act may have been removed, and its seal kept.
+        None => match list_removed(client, filter.after).await?.first() {
+            Some(stretch) if stretch.last == end.position => Some(stretch.digest.clone()),
+            // Removed with some that follow: that is said where they are read.
+            Some(stretch) if stretch.first <= end.position => return Ok(()),
+            Some(_) | None => None,
+        },
+    };
+    if digest.is_some_and(|digest| digest == hex::encode(end.digest)) {
+        return Ok(());
+    }
+    let (shown, position) = (path.display(), end.position);
+    let text = format!(
+        "{shown} does not belong to this record: its last act, no. {position}, is not there, or is another one"
+    );
+    Err(Problem::local(text).hint(
+        "keep the file. If it is of another server or namespace, export to a new file; if it is of this one, the \
+         record was changed: compare both with a digest that you kept",
+    ))
 }
 
 /// What follows in the chain.
@@ -143,25 +183,36 @@ fn line(what: &impl Serialize) -> Result<String, Problem> {
     Ok(line + "\n")
 }
 
-/// Where an earlier export ended.
-fn last_position(path: &Path) -> Result<i64, Problem> {
+/// The end of an earlier export; the start of the chain if there is no file.
+fn read_end(path: &Path) -> Result<ChainEnd, Problem> {
     let unreadable = |error| Problem::local(format!("cannot read {}: {error}", path.display()));
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ChainEnd::START),
         Err(error) => return Err(unreadable(error)),
     };
     let mut last = None;
     for line in BufReader::new(file).lines() {
         last = Some(line.map_err(unreadable)?);
     }
-    let Some(last) = last else { return Ok(0) };
-    let act = serde_json::from_str::<AuditRecord>(&last).ok();
-    let stretch = serde_json::from_str::<RemovedStretch>(&last).ok();
-    let position = act.and_then(|act| act.position);
-    position.or(stretch.map(|it| it.last)).ok_or_else(|| {
+    let Some(last) = last else {
+        return Ok(ChainEnd::START);
+    };
+    read_line(&last).ok_or_else(|| {
         let shown = path.display();
         Problem::local(format!("the last line of {shown} is no act of an export"))
             .hint("name another file, or remove its last line if writing it was cut short")
+    })
+}
+
+/// The end of the chain after a line of an export; none where it is no such line.
+fn read_line(line: &str) -> Option<ChainEnd> {
+    let act = serde_json::from_str::<AuditRecord>(line).ok();
+    let act = act.and_then(|act| Some((act.position?, act.digest?)));
+    let stretch = serde_json::from_str::<RemovedStretch>(line).ok();
+    let (position, digest) = act.or(stretch.map(|it| (it.last, it.digest)))?;
+    Some(ChainEnd {
+        position,
+        digest: read_digest(&digest)?,
     })
 }

@@ -78,7 +78,7 @@ fn follow(line: &str, end: &mut ChainEnd) -> Result<i64, String> {
 
 #[cfg(test)]
 mod tests {
-    use semel_model::audit_chain::{CHAIN_START, SealedAct};
+    use semel_model::audit_chain::{ActTraces, CHAIN_START, SealedAct};
 
     use super::*;
 
@@ -95,6 +95,7 @@ mod tests {
             subject: "orders 1",
             reason: None,
             run: None,
+            traces: ActTraces::default(),
         };
         let (start, seal) = (hex::encode(CHAIN_START), [9; 32]);
         let stretch = |before: &str| {

@@ -63,7 +63,9 @@ impl AuditRetention {
 
 impl Service for AuditRetention {
     const NAME: &'static str = "retention_audit";
-    const HELD_BY: HeldBy = HeldBy::Holders(1);
+    /// Only a server that was told how long acts are kept removes any, so none may leave it to another. Their removals
+    /// take turns.
+    const HELD_BY: HeldBy = HeldBy::EveryServer;
 
     fn metrics(&self) -> &Metrics {
         &self.runtime.metrics
