@@ -13,10 +13,13 @@ use axum::handler::Handler;
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodFilter, on};
-use semel_model::Right;
+use semel_api::Code;
+use semel_model::{Right, TokenId};
+use semel_store::audit::origin::ActOrigin;
 use url::form_urlencoded;
 
 use crate::app::App;
+use crate::auth::failures::AuthError;
 use crate::auth::signed_in;
 use crate::auth::site::{self, Site};
 use crate::auth::{self, Caller, OnBehalfOf};
@@ -223,7 +226,14 @@ where
                 }
             };
             match admitted {
-                Ok(()) => self.handler.call(request, app).await,
+                Ok(caller) => {
+                    // A page's own calls to the API keep the address of its browser.
+                    let origin = ActOrigin {
+                        token: Some(caller),
+                        ..ActOrigin::current()
+                    };
+                    origin.scope(self.handler.call(request, app)).await
+                }
                 Err(refused) => refused,
             }
         })
@@ -232,7 +242,7 @@ where
 
 /// Lets a signed-in browser in; any other is sent to sign in first. A form has to come from the console
 /// itself.
-async fn admit_browser(request: &mut Request, app: &App) -> Result<(), Response> {
+async fn admit_browser(request: &mut Request, app: &App) -> Result<TokenId, Response> {
     let headers = request.headers();
     let site = Site::of(headers, &app.engine.options().public_url);
     let site = site.map_err(IntoResponse::into_response)?;
@@ -258,8 +268,9 @@ async fn admit_browser(request: &mut Request, app: &App) -> Result<(), Response>
             Err(send_to("/console/sign-in/oidc?quiet=yes&to=", request))
         }
         Some(signed_in) => {
+            let id = signed_in.caller.id;
             request.extensions_mut().insert(signed_in);
-            Ok(())
+            Ok(id)
         }
         None => Err(send_to("/console/sign-in?to=", request)),
     }
@@ -288,15 +299,20 @@ fn send_to(sign_in: &str, request: &Request) -> Response {
     Redirect::to(&format!("{sign_in}{back}")).into_response()
 }
 
-async fn admit_token(access: Access, request: &mut Request, app: &App) -> Result<(), Response> {
+async fn admit_token(
+    access: Access,
+    request: &mut Request,
+    app: &App,
+) -> Result<TokenId, Response> {
     let peer = request.extensions().get().copied();
     let admitted = match request.extensions_mut().remove::<OnBehalfOf>() {
         Some(OnBehalfOf(caller)) => allow(access, caller),
         None => admit(access, request.headers(), peer, app).await,
     };
     let caller = admitted.map_err(IntoResponse::into_response)?;
+    let id = caller.id;
     request.extensions_mut().insert(caller);
-    Ok(())
+    Ok(id)
 }
 
 /// The caller of a request that may reach a route. ARCHITECTURE.md lists the places that
@@ -307,22 +323,46 @@ async fn admit(
     peer: Option<Peer>,
     app: &App,
 ) -> Result<Caller, ApiError> {
+    let caller = authenticate(access, headers, peer, app).await;
+    allow(access, caller.map_err(|error| refuse(error, peer, app))?)
+}
+
+async fn authenticate(
+    access: Access,
+    headers: &HeaderMap,
+    peer: Option<Peer>,
+    app: &App,
+) -> Result<Caller, AuthError> {
     let cells = (app.cell(), app.engine.cell());
     let from = app.check_peer(peer);
-    let caller = match access {
+    match access {
         Access::Monitor(_) if !app.pulse.database_answers() => {
             match auth::remember(headers, from, &app.verified, app.engine.now())? {
-                Some(caller) => caller,
-                None => auth::verify(headers, from, &app.verified, cells).await?,
+                Some(caller) => Ok(caller),
+                None => auth::verify(headers, from, &app.verified, cells).await,
             }
         }
         Access::Right(_)
         | Access::Monitor(_)
         | Access::AnyToken(_)
         | Access::Console
-        | Access::Open(_) => auth::verify(headers, from, &app.verified, cells).await?,
+        | Access::Open(_) => auth::verify(headers, from, &app.verified, cells).await,
+    }
+}
+
+/// The answer to a failed authentication, which is counted: the same for a missing, misspelt, unknown, expired
+/// or revoked token, and outside its networks. An address that presents one after the other gets a 429 after a
+/// while, whatever was wrong with them.
+fn refuse(error: AuthError, peer: Option<Peer>, app: &App) -> ApiError {
+    let failure = match error {
+        AuthError::Failed(failure) => failure,
+        AuthError::Undecided(error) => return error,
     };
-    allow(access, caller)
+    app.auth_failures.note(&failure, peer);
+    match peer {
+        Some(peer) if failure.is_a_try() => app.edge.refuse_unknown(peer, Code::Unauthorized),
+        Some(_) | None => ApiError::plain(Code::Unauthorized),
+    }
 }
 
 fn allow(access: Access, caller: Caller) -> Result<Caller, ApiError> {

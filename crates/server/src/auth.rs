@@ -23,12 +23,14 @@ use uuid::Uuid;
 use crate::answer::{self, Answered};
 use crate::error::ApiError;
 
+pub(crate) mod failures;
 pub(crate) mod peer_check;
 pub(crate) mod signed_in;
 pub(crate) mod site;
 pub mod token_format;
 mod turns;
 
+use failures::{AuthError, AuthFailure};
 use peer_check::PeerCheck;
 use token_format::Presented;
 use turns::Turns;
@@ -186,8 +188,8 @@ pub(crate) async fn verify(
     from: PeerCheck<'_>,
     verified: &Verified,
     (cell, writable): (&Cell, &Cell),
-) -> Result<Caller, ApiError> {
-    let presented = read_bearer(headers).ok_or_else(stranger)?;
+) -> Result<Caller, AuthError> {
+    let presented = read_bearer(headers)?;
     let find_known = || {
         let known = verified.find(&presented);
         known.filter(|caller| from.is_inside(&caller.networks))
@@ -199,19 +201,23 @@ pub(crate) async fn verify(
     if let Some(caller) = find_known() {
         return Ok(caller);
     }
-    let row = tokens::find(cell.home(), presented.id).await?;
-    let row = row
-        .filter(|row| {
-            presented.matches(&row.digest) || SeededBug::TokenSecretNotCompared.is_seeded()
-        })
-        .ok_or_else(stranger)?;
+    let found = tokens::find_presented(cell.home(), presented.id).await?;
+    let (row, end) = found.ok_or(AuthFailure::Unknown)?;
+    if !presented.matches(&row.digest) && !SeededBug::TokenSecretNotCompared.is_seeded() {
+        return Err(AuthFailure::WrongSecret.into());
+    }
     let id = TokenId::from_uuid(presented.id);
+    if let Some(end) = end {
+        let name = row.name;
+        return Err(AuthFailure::Ended { id, name, end }.into());
+    }
     if !from.is_inside(&row.networks) {
         from.note_outside(id, &row.name);
-        return Err(stranger());
+        return Err(AuthFailure::Outside.into());
     }
     let Ok(namespace) = row.namespace.parse() else {
-        return Err(ApiError::internal("a namespace that is no name"));
+        let error = ApiError::internal("a namespace that is no name");
+        return Err(AuthError::Undecided(error));
     };
     if row.use_is_old {
         note_use(writable, id);
@@ -249,22 +255,20 @@ pub(crate) fn remember(
     from: PeerCheck<'_>,
     verified: &Verified,
     now: Timestamp,
-) -> Result<Option<Caller>, ApiError> {
-    let presented = read_bearer(headers).ok_or_else(stranger)?;
+) -> Result<Option<Caller>, AuthFailure> {
+    let presented = read_bearer(headers)?;
     let known = verified.find_old(&presented);
     let known = known.filter(|caller| caller.expires_at > now);
     Ok(known.filter(|caller| from.is_inside(&caller.networks)))
 }
 
-fn read_bearer(headers: &HeaderMap) -> Option<Presented> {
-    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, text) = value.split_once(' ')?;
-    token_format::parse(text.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
-}
-
-/// The same for a missing, misspelt, unknown, expired or revoked token, and outside its networks.
-fn stranger() -> ApiError {
-    ApiError::plain(Code::Unauthorized)
+fn read_bearer(headers: &HeaderMap) -> Result<Presented, AuthFailure> {
+    let value = headers.get(AUTHORIZATION).ok_or(AuthFailure::Missing)?;
+    let text = value.to_str().map_err(|_| AuthFailure::Malformed)?;
+    let (scheme, text) = text.split_once(' ').ok_or(AuthFailure::Malformed)?;
+    token_format::parse(text.trim())
+        .filter(|_| scheme.eq_ignore_ascii_case("bearer"))
+        .ok_or(AuthFailure::Malformed)
 }
 
 /// Tokens that were verified a moment ago.

@@ -53,6 +53,11 @@ pub(crate) async fn show(State(app): State<App>) -> Result<Response, ApiError> {
         "Uses of tokens from outside their networks",
         app.outside.counter(),
     );
+    registry.register(
+        "token_auth_failures",
+        "Requests whose token was missing or did not work, by reason",
+        app.auth_failures.counts(),
+    );
     let streams = i64::try_from(app.live.count_streams()).unwrap_or(i64::MAX);
     registry.register(
         "console_streams",

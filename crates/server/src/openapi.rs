@@ -189,10 +189,15 @@ fn list_problems(route: &DeclaredRoute, operation: &Operation) -> Vec<Code> {
         Access::Right(_) | Access::Monitor(_) => codes.extend([
             Code::Unauthorized,
             Code::RightMissing,
+            Code::TooManyRequests,
             Code::DatabaseUnavailable,
         ]),
         Access::AnyToken(_) | Access::Console => {
-            codes.extend([Code::Unauthorized, Code::DatabaseUnavailable]);
+            codes.extend([
+                Code::Unauthorized,
+                Code::TooManyRequests,
+                Code::DatabaseUnavailable,
+            ]);
         }
         Access::Open(_) => {}
     }

@@ -107,7 +107,7 @@ impl RateLimits {
         }
     }
 
-    /// The answer to an unknown address. A client that guesses addresses gets a 429.
+    /// The answer to an unknown address, or to a token that does not work. A client that guesses gets a 429.
     pub(crate) fn refuse_unknown(&self, peer: Peer, code: Code) -> ApiError {
         match self.count_source(peer) {
             Err(wait) => too_many(wait),

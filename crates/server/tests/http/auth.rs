@@ -3,12 +3,15 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use hyper::Method;
 use semel_api::types::{Cancel, StartRun};
 use semel_api::{Client, Code};
+use semel_model::Right;
 use semel_server::auth::token_format;
 use semel_testkit::until;
 
-use crate::world::{World, refused};
+use crate::log::Log;
+use crate::world::{World, add_token_with, refused};
 
 /// The longest that a token works after it was revoked.
 const WORKS_FOR: Duration = Duration::from_secs(5);
@@ -30,6 +33,94 @@ async fn every_failed_authentication_has_the_same_answer() -> Result<()> {
     assert_eq!(bare.status, 401);
     assert_eq!(bare.header("www-authenticate"), Some("Bearer"));
     assert_eq!(bare.header("cache-control"), Some("no-store"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn failed_authentication_is_counted_by_reason_and_a_token_that_ended_is_logged() -> Result<()>
+{
+    let log = Log::default();
+    // The server runs on the thread of the test.
+    let _heard = tracing::subscriber::set_default(log.clone());
+    let world = World::start().await?;
+    let cell = world.engine.cell();
+    let revoked = add_token_with(cell, "laptop", Right::Read.into()).await?;
+    let expired = add_token_with(cell, "old-job", Right::Read.into()).await?;
+    let database = world.database.connect().await?;
+    let end = "UPDATE tokens SET revoked_at = moment() WHERE name = 'laptop';
+               UPDATE tokens SET expires_at = moment() WHERE name = 'old-job'";
+    database.batch_execute(end).await?;
+    let unknown = token_format::mint()?.text;
+    let mut forged = revoked.clone();
+    let last = if forged.ends_with('0') { "1" } else { "0" };
+    forged.replace_range(forged.len() - 1.., last);
+
+    world.bare.get("/v1/whoami").await?;
+    let ended = [&revoked, &revoked, &expired].map(String::as_str);
+    for token in ended.into_iter().chain([&*unknown, &*forged, "semel_x_y"]) {
+        let client = Client::new(world.client.base(), token)?;
+        assert_eq!(refused(client.whoami().await)?, Code::Unauthorized);
+    }
+
+    let metrics = world.metrics().await?.text();
+    for (reason, count) in [
+        ("missing", 1),
+        ("malformed", 1),
+        ("unknown", 1),
+        ("wrong-secret", 1),
+        ("revoked", 2),
+        ("expired", 1),
+        ("network", 0),
+    ] {
+        let line = format!("semel_token_auth_failures_total{{reason=\"{reason}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
+    let logged = log.text();
+    let told: Vec<&str> = logged
+        .lines()
+        .filter(|line| line.contains("a token was used that no longer works"))
+        .collect();
+    assert_eq!(told.len(), 2, "a line for each token: {told:?}");
+    for (line, words) in told
+        .iter()
+        .zip([["laptop", "revoked"], ["old-job", "expired"]])
+    {
+        assert!(words.iter().all(|word| line.contains(word)), "{line}");
+        assert!(line.contains("127.0.0.1"), "{line}");
+    }
+    for token in [&revoked, &expired] {
+        assert!(!logged.contains(&token[token.len() - 64..]), "a secret");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_address_that_tries_token_after_token_is_limited_and_a_working_token_never_is()
+-> Result<()> {
+    let world = World::start().await?;
+    let guess = async |client: &semel_testkit::Client| -> Result<u16> {
+        let bearer = format!("Bearer {}", token_format::mint()?.text);
+        let headers = [("authorization", bearer.as_str())];
+        let answer = client.send(Method::GET, "/v1/whoami", &headers, "".into());
+        Ok(answer.await?.status.as_u16())
+    };
+
+    let mut statuses = Vec::new();
+    for _ in 0..12 {
+        statuses.push(guess(&world.bare).await?);
+    }
+    let working = world.client.whoami().await;
+    let elsewhere = guess(&world.elsewhere()).await?;
+    let bare = world.bare.get("/v1/whoami").await?;
+
+    assert_eq!(statuses[..10], [401; 10]);
+    assert_eq!(statuses[10..], [429; 2]);
+    assert!(
+        working.is_ok(),
+        "it works from the same address: {working:?}"
+    );
+    assert_eq!(elsewhere, 401, "another address has its own limit");
+    assert_eq!(bare.status, 401, "who presents nothing guesses nothing");
     Ok(())
 }
 
