@@ -1,5 +1,7 @@
 //! `semel dev` over a working day: it starts, announces new flows, and restarts its database.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -49,6 +51,60 @@ async fn dev_restarts_a_crashed_database_and_runs_continue() -> Result<()> {
     let said = until("a run after the crash", look, Result::is_ok).await??;
     ensure!(said.contains("succeeded"), "{said}");
     ensure!(postmaster(home.path())? != pid);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_dev_that_was_killed_is_known_dead_at_the_next_start() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let names = || std::fs::read_to_string(home.path().join(".semel/state/lock"));
+    let mut dev = begin(home.path()).await?;
+    let killed = names()?;
+    dev.sigkill()?;
+
+    let _again = begin(home.path()).await?;
+
+    ensure!(killed.lines().count() == 1, "{killed}");
+    // A name goes once its session is ended.
+    let is_ended = |names: &String| names.lines().count() == 1 && *names != killed;
+    until("its session to be ended", async || Ok(names()?), is_ended).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_dev_keeps_is_for_its_user_alone() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let kept = home.path().join(".semel");
+    std::fs::create_dir(&kept)?;
+    std::fs::set_permissions(&kept, Permissions::from_mode(0o755))?;
+    let _dev = begin(home.path()).await?;
+    std::fs::write(home.path().join("people.json"), "[\"Ada\"]")?;
+    run(home.path(), "semel resource put people.json").await?;
+
+    let mut open = Vec::new();
+    let mut seen = 0;
+    let mut folders = vec![kept.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let (path, about) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+            let mode = about.permissions().mode() & 0o777;
+            seen += usize::from(path.starts_with(kept.join("resources")) && about.is_file());
+            // PostgreSQL sees to its own folder, which only its user may enter.
+            if about.is_dir() && path != kept.join("pg") {
+                folders.push(path.clone());
+            }
+            if mode & 0o077 != 0 {
+                open.push(format!("{mode:o} {}", path.display()));
+            }
+        }
+    }
+
+    assert_eq!(
+        std::fs::metadata(&kept)?.permissions().mode() & 0o777,
+        0o700
+    );
+    ensure!(open.is_empty(), "others may read or enter: {open:?}");
+    ensure!(seen > 0, "the resource is a file there");
     Ok(())
 }
 

@@ -12,9 +12,11 @@ use semel_store::Cell;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::auth::failures::AuthFailures;
 use crate::auth::peer_check::{OutsideUses, PeerCheck};
 use crate::auth::signed_in::{SignIns, SignedIn};
 use crate::auth::{Caller, Verified};
+use crate::body_shares::BodyShares;
 use crate::error::ApiError;
 use crate::live::Live;
 use crate::oidc::Provider;
@@ -40,10 +42,14 @@ pub(crate) struct Shared {
     pub(crate) sign_ins: SignIns,
     /// Uses of tokens from outside their networks.
     pub(crate) outside: OutsideUses,
+    /// Failed authentications by token.
+    pub(crate) auth_failures: AuthFailures,
     /// The identity provider that signs people in, where there is one.
     pub(crate) provider: Option<Provider>,
     /// How much is admitted.
     pub(crate) edge: RateLimits,
+    /// How much of the memory for bodies each source may hold.
+    pub(crate) body_shares: BodyShares,
     /// How long deliveries to hooks take, from the whole body to the answer.
     pub(crate) hook_seconds: Histogram,
     /// Places for responses that are held until a run ends, of all namespaces and of each.

@@ -21,14 +21,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::app::App;
+use crate::body_shares::STEP_BYTES_MAX;
 use crate::error::ApiError;
 use crate::query::has_zero;
+use crate::rate_limit::Peer;
 
 /// How much memory is taken at a time at least: for a body of which little has come.
 const STEP_BYTES_MIN: usize = 1024;
-
-/// How much memory is taken at a time at most.
-const STEP_BYTES_MAX: usize = 16 * 1024;
 
 /// How long a request waits for memory.
 const MEMORY_PATIENCE: Duration = Duration::from_secs(1);
@@ -44,15 +43,17 @@ impl FromRequest<App> for Payload {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         let (head, body) = request.into_parts();
-        Self::receive(&head.headers, body, app).await
+        let peer = head.extensions.get::<Peer>().copied();
+        Self::receive(&head.headers, body, peer, app).await
     }
 }
 
 impl Payload {
-    /// Reads a body.
+    /// Reads a body, within the share of the memory that its source has.
     pub(crate) async fn receive(
         headers: &HeaderMap,
         body: Body,
+        peer: Option<Peer>,
         app: &App,
     ) -> Result<Self, ApiError> {
         let most = app.options.body_bytes_max;
@@ -60,16 +61,19 @@ impl Payload {
         if announced(headers).is_some_and(|bytes| bytes > most as u64) {
             return Err(too_large(most));
         }
-        let budget = &app.options.body_budget;
-        let arriving = arrive(body, most, &budget.arriving);
+        let (budget, share) = (&app.options.body_budget, app.body_shares.of(peer));
+        let own = share.as_ref().map(|share| &share.arriving);
+        let arriving = arrive(body, most, &budget.arriving, own);
         let arrived = tokio::time::timeout(app.options.body_patience, arriving).await;
         let (bytes, mut portions) = match arrived {
             Ok(arrived) => arrived?,
             Err(_) => return Err(ApiError::plain(Code::BodyIncomplete)),
         };
         let weight = parsed_bytes(&bytes).saturating_sub(bytes.len());
-        let parsed = budget.parsed.take_within(weight, MEMORY_PATIENCE).await;
-        portions.push(parsed.ok_or_else(overloaded)?);
+        let own = share.as_ref().map(|share| &share.parsed);
+        let (parsed, own) = take(&budget.parsed, own, weight).await?;
+        portions.push(parsed);
+        portions.extend(own);
         Ok(Self(bytes, portions))
     }
 
@@ -90,9 +94,10 @@ async fn arrive(
     mut body: Body,
     most: usize,
     budget: &Budget,
+    own: Option<&Budget>,
 ) -> Result<(Bytes, Vec<Portion>), ApiError> {
     let mut whole = Gathered::default();
-    let mut portions: Vec<Portion> = Vec::new();
+    let (mut portions, mut of_share): (Vec<Portion>, Vec<Portion>) = (Vec::new(), Vec::new());
     let (mut length, mut held) = (0_usize, 0_usize);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::plain(Code::BodyIncomplete))?;
@@ -105,17 +110,41 @@ async fn arrive(
         }
         if length > held {
             let more = (length - held).next_multiple_of(step(held));
-            let portion = budget.take_within(more, MEMORY_PATIENCE).await;
-            let portion = portion.ok_or_else(overloaded)?;
+            let (portion, own) = take(budget, own, more).await?;
             held += more;
-            match portions.first_mut() {
-                Some(first) => first.join(portion),
-                None => portions.push(portion),
+            join(&mut portions, portion);
+            if let Some(own) = own {
+                join(&mut of_share, own);
             }
         }
         whole.add(piece);
     }
+    portions.append(&mut of_share);
     Ok((whole.into_bytes(), portions))
+}
+
+/// Takes memory: of the source's share first, so that a body that waits for it holds nothing else.
+async fn take(
+    budget: &Budget,
+    own: Option<&Budget>,
+    bytes: usize,
+) -> Result<(Portion, Option<Portion>), ApiError> {
+    let own = match own {
+        Some(own) => {
+            let portion = own.take_within(bytes, MEMORY_PATIENCE).await;
+            Some(portion.ok_or_else(overloaded)?)
+        }
+        None => None,
+    };
+    let portion = budget.take_within(bytes, MEMORY_PATIENCE).await;
+    Ok((portion.ok_or_else(overloaded)?, own))
+}
+
+fn join(portions: &mut Vec<Portion>, portion: Portion) {
+    match portions.first_mut() {
+        Some(first) => first.join(portion),
+        None => portions.push(portion),
+    }
 }
 
 /// As much again as is held, so that a sender of a byte now and then holds little.
@@ -228,7 +257,7 @@ mod tests {
         let chunks = (0..3_000_u32).map(|n| Ok::<_, std::io::Error>(Bytes::from(vec![n as u8])));
         let body = Body::from_stream(futures_util::stream::iter(chunks));
 
-        let (bytes, portions) = arrive(body, 4_000, &budget).await.unwrap();
+        let (bytes, portions) = arrive(body, 4_000, &budget, None).await.unwrap();
         let rest = budget.try_take(60 * 1024);
 
         let sent: Vec<u8> = (0..3_000_u32).map(|n| n as u8).collect();
@@ -243,7 +272,8 @@ mod tests {
         let sent = Bytes::from(vec![b'x']);
         let at = sent.as_ptr();
 
-        let (bytes, _portions) = arrive(Body::from(sent), 10, &budget).await.unwrap();
+        let arrived = arrive(Body::from(sent), 10, &budget, None).await;
+        let (bytes, _portions) = arrived.unwrap();
 
         assert!(budget.try_take(15 * 1024).is_some());
         assert_eq!(bytes.as_ptr(), at);

@@ -47,7 +47,7 @@ pub(crate) async fn receive(
     app.engine.has_hook(&namespace, &path).await?;
     let hook = format!("{namespace}/{path}");
     app.edge.admits_some(&hook)?;
-    let received = Payload::receive(&headers, request.into_body(), &app).await;
+    let received = Payload::receive(&headers, request.into_body(), Some(peer), &app).await;
     if received.as_ref().is_err_and(ApiError::is_too_large) {
         Box::pin(app.engine.note_too_large(&namespace, &path)).await;
     }

@@ -21,6 +21,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use semel_engine::Engine;
 use semel_model::Networks;
 use semel_rehearse::{Background, Rehearsals};
+use semel_store::audit::origin::ActOrigin;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -28,8 +29,10 @@ use tower::ServiceExt;
 
 use crate::app::Shared;
 use crate::auth::Verified;
+use crate::auth::failures::AuthFailures;
 use crate::auth::peer_check::OutsideUses;
 use crate::auth::signed_in::SignIns;
+use crate::body_shares::BodyShares;
 use crate::crowd::{Crowd, Member};
 use crate::forwarded;
 use crate::live::Live;
@@ -93,8 +96,10 @@ pub async fn serve_with_admin(
         verified: Verified::default(),
         sign_ins: SignIns::default(),
         outside: OutsideUses::default(),
+        auth_failures: AuthFailures::default(),
         provider,
         edge: RateLimits::new(options.hook_rate),
+        body_shares: BodyShares::new(&options.body_budget, options.body_bytes_max),
         hook_seconds: metrics::hook_histogram(),
         held_responses: Places::new(HELD_RESPONSES_MAX, HELD_RESPONSES_EACH),
         waiting_claims: Places::new(usize::MAX, WAITING_EACH),
@@ -233,7 +238,11 @@ impl Server {
         let service = service_fn(move |mut request: Request<Incoming>| {
             let client = forwarded::client(&trusted, peer, request.headers());
             request.extensions_mut().insert(Peer(client));
-            answer(router.clone(), request)
+            let origin = ActOrigin {
+                token: None,
+                address: Some(client.ip()),
+            };
+            origin.scope(answer(router.clone(), request))
         });
         let connection = self
             .connections

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use crate::access;
 use crate::answer::{Answer, Problem, chain};
 use crate::context::Context;
-use crate::hardening::forbid_core_dumps;
+use crate::hardening::{forbid_core_dumps, keep_files_private};
 use crate::logs::{self, Format};
 use crate::output::{self, Progress, Reader};
 use crate::resources;
@@ -66,6 +66,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     // The pool complains when its PostgreSQL is stopped, which is what we do.
     logs::start(Format::Text, "warn,deadpool.postgres=error");
     forbid_core_dumps();
+    keep_files_private();
     let folder = Folder::take(ctx.config.directory())?;
     let place = folder.path().to_owned();
     // Said at once, also where stderr is no terminal: the first start takes a few seconds.

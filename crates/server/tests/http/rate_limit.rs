@@ -1,6 +1,6 @@
 //! Rate limits and slow clients.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use semel_api::Problem;
 use semel_server::{BodyBudget, ServerOptions};
 use semel_testkit::{patience, until_some};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::authentic::SECRETS;
 use crate::signing::sign;
@@ -166,6 +166,41 @@ async fn bodies_that_do_not_fit_into_memory_are_asked_to_retry() -> Result<()> {
     assert_eq!(refused.json::<Problem>()?.code, "overloaded");
     assert_eq!(refused.header("retry-after"), Some("2"));
     assert_eq!(accepted.status, 202);
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_address_cannot_hold_the_memory_for_the_bodies_of_others() -> Result<()> {
+    let world = World::start_with(ServerOptions {
+        body_budget: BodyBudget::of_bytes(16 << 20),
+        body_patience: patience(),
+        ..ServerOptions::default()
+    })
+    .await?;
+    world.publish("hook", OPEN).await?;
+    let holder = Ipv4Addr::new(127, 0, 0, 2);
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from((holder, 0)))?;
+    let mut stream = socket.connect(world.address).await?;
+    let head = "POST /hooks/main/hook HTTP/1.1\r\nhost: x\r\ncontent-length: 1048576\r\n\r\n";
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(&vec![b' '; 1_040_000]).await?;
+
+    let body = |id: &str| format!(r#"{{"id":"{id}","more":"{}"}}"#, "x".repeat(30_000));
+    let own = semel_testkit::Client::new(world.address, 2).with_source(holder);
+    // An eighth of 8 MiB. Until the server has read what was sent, there is memory left.
+    let refused = until_some("a body of the same address to be refused", async || {
+        let answer = own.post("/hooks/main/hook", body("1")).await?;
+        Ok((answer.status == 503).then_some(answer))
+    })
+    .await?;
+    let other = semel_testkit::Client::new(world.address, 2);
+    let other = other.with_source(Ipv4Addr::new(127, 0, 0, 3));
+    let accepted = other.post("/hooks/main/hook", body("2")).await?;
+    drop(stream);
+
+    assert_eq!(refused.json::<Problem>()?.code, "overloaded");
+    assert_eq!(accepted.status, 202, "{}", accepted.text());
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! `.semel/`: what one directory's `semel dev` keeps, and the lock that only one may hold.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::answer::Problem;
@@ -28,10 +28,13 @@ impl Folder {
                 path.display()
             ))
         };
-        fs::create_dir_all(&path).map_err(failed)?;
+        make(&path).map_err(failed)?;
         // What is kept here is secret, and belongs to this machine.
-        fs::write(path.join(".gitignore"), "*\n").map_err(failed)?;
-        let lock = File::create(path.join("lock")).map_err(failed)?;
+        let ignore = create(&path.join(".gitignore"));
+        ignore
+            .and_then(|mut file| file.write_all(b"*\n"))
+            .map_err(failed)?;
+        let lock = create(&path.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { path, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(taken(&path)),
@@ -78,6 +81,27 @@ impl Folder {
     }
 }
 
+/// Makes the folder, for its owner alone; one that is there already is closed to others. A link in its
+/// place is refused: it could have come with a clone, and lead to a folder of something else.
+fn make(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink()) {
+        return Err(io::Error::other("it is a link, and not a folder"));
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    fs::set_permissions(path, Permissions::from_mode(0o700))
+}
+
+/// Opens an empty file that only its owner can read. A link in its place is replaced: it could have
+/// come with a clone, and lead to a file that must not be emptied.
+fn create(path: &Path) -> io::Result<File> {
+    if fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink()) {
+        fs::remove_file(path)?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)
+}
+
 fn taken(path: &Path) -> Problem {
     let url = fs::read_to_string(path.join("url")).unwrap_or_default();
     let place = match url.trim() {
@@ -92,8 +116,6 @@ fn taken(path: &Path) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]
@@ -107,6 +129,61 @@ mod tests {
         assert!(problem.message().ends_with("at http://127.0.0.1:7171"));
         drop(first);
         Folder::take(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn the_folder_and_its_files_are_for_their_owner_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(LOCAL_FOLDER);
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+
+        let _folder = Folder::take(directory.path()).unwrap();
+
+        assert_eq!(mode(&path), 0o700);
+        for name in ["lock", ".gitignore"] {
+            assert_eq!(mode(&path.join(name)), 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_link_in_the_folder_does_not_lead_to_another_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let precious = directory.path().join("precious");
+        fs::write(&precious, "kept").unwrap();
+        let path = directory.path().join(LOCAL_FOLDER);
+        fs::create_dir(&path).unwrap();
+        for name in ["lock", ".gitignore"] {
+            std::os::unix::fs::symlink(&precious, path.join(name)).unwrap();
+        }
+
+        let _folder = Folder::take(directory.path()).unwrap();
+
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "kept");
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_folder_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let (clone, other) = (
+            directory.path().join("clone"),
+            directory.path().join("other"),
+        );
+        for folder in [&clone, &other] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(other.join(".gitignore"), "kept").unwrap();
+        std::os::unix::fs::symlink(&other, clone.join(LOCAL_FOLDER)).unwrap();
+
+        let taken = Folder::take(&clone);
+
+        assert!(taken.is_err());
+        assert_eq!(
+            fs::read_to_string(other.join(".gitignore")).unwrap(),
+            "kept"
+        );
+        assert!(!other.join("lock").exists());
     }
 
     #[test]
