@@ -1,16 +1,19 @@
-//! What an operator lets flows reach: a list of hosts, and a proxy.
+//! Flows reach the listed hosts, by the proxy if there is one, and nothing of the server itself.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use anyhow::{Context, Result};
+use hyper::Method;
 use semel_testkit::semel::{self, Api};
-use semel_testkit::{Client, Cluster, Options, Peer, Process, Program, patience};
-use serde_json::Value;
+use semel_testkit::{
+    Client, Cluster, Options, Peer, Process, Program, Proxy, free_address, patience,
+};
+use serde_json::{Value, json};
 
 /// A server with further settings, and what opens it.
 struct Installation {
     _cluster: Cluster,
-    _server: Process,
+    server: Process,
     address: SocketAddr,
     token: String,
 }
@@ -19,15 +22,33 @@ impl Installation {
     async fn start(arguments: &[&str]) -> Result<Self> {
         let cluster = Cluster::start(Options::durable()).await?;
         let database = cluster.server().url("postgres");
-        let token = semel::migrate(Program::semel()?, &database).await?;
+        Self::start_on(cluster, &database, arguments).await
+    }
+
+    async fn start_on(cluster: Cluster, database: &str, arguments: &[&str]) -> Result<Self> {
+        let token = semel::migrate(Program::semel()?, database).await?;
         let program = Program::semel()?;
-        let (server, address) = semel::serve(program, &database, "127.0.0.1:0", arguments).await?;
+        let (server, address) = semel::serve(program, database, "127.0.0.1:0", arguments).await?;
         Ok(Self {
             _cluster: cluster,
-            _server: server,
+            server,
             address,
             token,
         })
+    }
+
+    /// Makes a connection to a database, tests it, and gives what the server found.
+    async fn test_database(&self, name: &str, host: &str, port: u16) -> Result<Value> {
+        let to = json!({ "postgres": { "host": host, "port": port, "database": "postgres",
+            "user": "postgres", "tls": "off" } });
+        let connection = json!({ "connection": { "to": to } }).to_string();
+        let client = Client::new(self.address, 1);
+        let api = Api::new(&client, &self.token);
+        let path = format!("/v1/connections/{name}");
+        api.command(Method::PUT, &path, connection).await?;
+        let path = format!("{path}/test");
+        let tried = api.command(Method::POST, &path, "{}".to_owned()).await?;
+        tried.json()
     }
 
     /// Publishes a flow that posts to an address, runs it, and gives what the command says.
@@ -82,4 +103,65 @@ async fn requests_of_flows_go_through_the_proxy() -> Result<()> {
     assert_eq!(done["state"], "succeeded", "{done}");
     assert_eq!(proxy.count("/plain/proxied").await?.effects, 1);
     Ok(())
+}
+
+#[tokio::test]
+async fn no_way_leads_a_flow_to_the_servers_own_database() -> Result<()> {
+    // As the packages have it: the server reaches its database by a socket. A range is open.
+    let cluster = Cluster::start(Options::durable()).await?;
+    let database = cluster.server().socket_url("postgres");
+    let folder = cluster.server().socket_folder().display().to_string();
+    let port = cluster.server().address().port();
+    let proxy = Proxy::start(cluster.server().address()).await?;
+    let arguments = ["--allow-sockets", folder.as_str()];
+    let installation = Installation::start_on(cluster, &database, &arguments).await?;
+
+    for (name, host, port) in [
+        ("socket", folder.as_str(), port),
+        ("direct", "127.0.0.1", port),
+        ("proxied", "127.0.0.1", proxy.address().port()),
+    ] {
+        let found = installation.test_database(name, host, port).await?;
+
+        assert_eq!(found["code"], "address-refused", "{name}: {found}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_address_of_the_machine_leads_a_flow_to_the_servers_listeners() -> Result<()> {
+    let admin = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), free_address()?.port());
+    let admin_listen = admin.to_string();
+    let arguments = [
+        "--admin-listen",
+        admin_listen.as_str(),
+        "--allow-private",
+        "0.0.0.0/0",
+    ];
+    let installation = Installation::start(&arguments).await?;
+    installation
+        .server
+        .until_line(
+            "metrics of all namespaces are served without a token",
+            patience(),
+        )
+        .await?;
+
+    let here = outward().unwrap_or(IpAddr::from([127, 0, 0, 9]));
+    let metrics = format!("http://{here}:{}/metrics", admin.port());
+    let metrics = installation.post_to("metrics", &metrics).await?;
+    let api = format!("http://{here}:{}/healthz", installation.address.port());
+    let api = installation.post_to("api", &api).await?;
+
+    for refused in [metrics, api] {
+        assert_eq!(refused["fault"]["code"], "address-refused", "{refused}");
+    }
+    Ok(())
+}
+
+/// The address that this machine sends from; a machine without a network has none.
+fn outward() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("203.0.113.7:9").ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }

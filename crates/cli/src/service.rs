@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use semel_engine::{Engine, Options};
+use semel_model::DatabaseIdentity;
 use semel_server::{ServeError, ServerOptions};
-use semel_store::{Cell, CellOptions, ConnectError};
+use semel_store::{Cell, CellOptions, ConnectError, health};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -41,6 +42,7 @@ impl Service {
             .collect();
         let options = Options {
             own: own_addresses(&cell, &listening).await,
+            own_database: own_database(&cell).await,
             ..options
         };
         let engine = Engine::start(cell, options)
@@ -112,6 +114,18 @@ async fn own_addresses(cell: &Cell, listening: &[SocketAddr]) -> Vec<SocketAddr>
     own
 }
 
+/// The installation's own database, where it says who it is.
+async fn own_database(cell: &Cell) -> Option<DatabaseIdentity> {
+    match health::read_identity(cell).await {
+        Ok(own) => Some(own),
+        Err(error) => {
+            let error = chain(&error);
+            tracing::warn!(%error, "failed to read the identity of the database: flows may not use sockets");
+            None
+        }
+    }
+}
+
 /// How often the addresses of the database are looked up: after a failover its name leads elsewhere.
 const LOOK_UP_EVERY: Duration = Duration::from_secs(10);
 
@@ -128,6 +142,11 @@ async fn keep_own_addresses(
             () = tokio::time::sleep(LOOK_UP_EVERY) => {}
         }
         engine.close_addresses(own_addresses(engine.cell(), &listening).await);
+        // An upgrade or a failover may have brought another server. One that does not answer now is
+        // asked again.
+        if let Ok(own) = health::read_identity(engine.cell()).await {
+            engine.close_database(own);
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use semel_model::Span;
+use semel_model::{DatabaseIdentity, Span};
 use semel_steps::{HttpProxy, NoResources, ResourceStore};
 
 use crate::archive::RunArchive;
@@ -26,7 +26,7 @@ pub struct Options {
     pub memory: Budget,
     /// Where callbacks reach this installation.
     pub public_url: String,
-    /// What callback addresses are derived from.
+    /// The keys that callback addresses are derived from, the current one first.
     pub secret: Secret,
     /// The outermost keys that secrets are encrypted with.
     pub masters: MasterKeys,
@@ -34,10 +34,15 @@ pub struct Options {
     pub allow_private: Vec<IpNet>,
     /// The only hosts that flows may reach, where not every host is allowed.
     pub allow_hosts: Option<Vec<String>>,
+    /// Folders whose Unix sockets flows may use; none by default.
+    pub allow_sockets: Vec<PathBuf>,
     /// The proxy that HTTP requests of flows go through.
     pub http_proxy: Option<HttpProxy>,
     /// Where this installation itself listens: no flow may reach it, whatever is opened.
     pub own: Vec<SocketAddr>,
+    /// The installation's own database: no flow may reach it, by whatever way. Without it, no flow
+    /// may use a socket.
+    pub own_database: Option<DatabaseIdentity>,
     /// How long a destination may still act on a request after its exchange has ended, where its
     /// connection does not say (`acts_within`). Until lease, timeout and this have passed, neither
     /// a probe nor an operator may say that an effect did not happen.
@@ -50,6 +55,8 @@ pub struct Options {
     pub archive_keep: Option<Span>,
     /// How long acts of the audit record are kept, 30 days at least; for ever without it.
     pub audit_keep: Option<Span>,
+    /// How long tokens that a person made work after the last sign-in of that person.
+    pub person_tokens: Span,
     /// Whether runs are deleted without being archived although others were.
     pub archive_ended: bool,
     /// Where large outputs are kept.
@@ -70,14 +77,17 @@ impl Options {
             masters: MasterKeys::derive(&secret),
             allow_private: Vec::new(),
             allow_hosts: None,
+            allow_sockets: Vec::new(),
             http_proxy: None,
             own: Vec::new(),
+            own_database: None,
             secret,
             settle_margin: Span::from_secs(60),
             history: Span::from_secs(90 * 86_400),
             archive: None,
             archive_keep: None,
             audit_keep: None,
+            person_tokens: Span::from_secs(30 * 86_400),
             archive_ended: false,
             resources: Arc::new(NoResources),
             state_dir: None,

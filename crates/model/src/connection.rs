@@ -141,7 +141,7 @@ pub enum HttpAuth {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostgresTarget {
-    /// The host, or the folder of its socket.
+    /// The host, or the folder of its socket, which an operator has to allow.
     pub host: String,
     /// The port.
     #[serde(default = "postgres_port")]

@@ -13,19 +13,27 @@
 //! own listener stay closed in an opened range, because an operator rarely thinks of them when
 //! opening one; only an entry for that very address (`127.0.0.1/32`) opens them, which is said on
 //! purpose.
+//!
+//! A Unix socket has no address. It is refused unless the operator names its folder
+//! (`serve.allow_sockets`), and a database says who it is before a flow may use it: see `databases`.
 
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ipnet::IpNet;
-use semel_model::Fault;
+use semel_model::{DatabaseIdentity, Fault, FaultKind};
 use url::{Host, Url};
 
+mod databases;
 mod lookup;
+mod machine;
 mod proxy;
 mod special;
 
+pub(crate) use databases::own_database;
 pub use lookup::{Lookup, System};
 pub use proxy::HttpProxy;
 
@@ -38,6 +46,10 @@ pub struct Egress {
     allowed: Vec<IpNet>,
     /// Clones share them: what is closed later is closed for all.
     own: Arc<RwLock<Vec<SocketAddr>>>,
+    /// The engine's own databases, shared by clones as `own` is. Empty: not known.
+    databases: Arc<RwLock<Vec<DatabaseIdentity>>>,
+    /// Folders whose Unix sockets may be used.
+    sockets: Vec<PathBuf>,
     hosts: Option<Vec<String>>,
     proxy: Option<HttpProxy>,
     lookup: Arc<dyn Lookup>,
@@ -54,6 +66,8 @@ impl fmt::Debug for Egress {
         f.debug_struct("Egress")
             .field("allowed", &self.allowed)
             .field("own", &self.own)
+            .field("databases", &self.databases)
+            .field("sockets", &self.sockets)
             .field("hosts", &self.hosts)
             .field("proxy", &self.proxy)
             .finish_non_exhaustive()
@@ -67,6 +81,8 @@ impl Egress {
         Self {
             allowed,
             own: Arc::default(),
+            databases: Arc::default(),
+            sockets: Vec::new(),
             hosts: None,
             proxy: None,
             lookup: Arc::new(System::default()),
@@ -80,8 +96,8 @@ impl Egress {
         Self::new(everything.map(|zero| IpNet::new_assert(zero, 0)).to_vec())
     }
 
-    /// Closes the engine's own addresses: its database and its listener. A listener on all
-    /// interfaces (`0.0.0.0`, `::`) is closed as loopback and as the unspecified address.
+    /// Closes the engine's own addresses: its database and its listeners. One that is on this machine
+    /// closes its port on every address of the machine.
     #[must_use]
     pub fn without(self, own: impl IntoIterator<Item = SocketAddr>) -> Self {
         self.close(own);
@@ -135,7 +151,19 @@ impl Egress {
     /// Whether an address may be connected to.
     #[must_use]
     pub fn admits(&self, address: SocketAddr) -> bool {
-        !self.is_own(address) && self.admits_ip(address.ip())
+        self.is_own(address).is_ok_and(|is_own| !is_own) && self.admits_ip(address.ip())
+    }
+
+    /// Refuses an address for good, or for now where the system cannot be asked whose it is.
+    fn check_address(&self, host: &str, address: SocketAddr) -> Result<(), Fault> {
+        if !self.admits_ip(address.ip()) {
+            return Err(refused(host));
+        }
+        match self.is_own(address) {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(refused(host)),
+            Err(error) => Err(unchecked(host, &error)),
+        }
     }
 
     /// Resolves a host once and checks every address that it has. A host may be a name or an
@@ -168,10 +196,10 @@ impl Egress {
         }
         // One bad address among good ones is refused with them: which one would be connected to is
         // the network's choice.
-        match addresses.iter().all(|address| self.admits(*address)) {
-            true => Ok(addresses),
-            false => Err(refused(host)),
+        for address in &addresses {
+            self.check_address(host, *address)?;
         }
+        Ok(addresses)
     }
 
     /// Checks what can be checked without asking anyone: the spelling, the allow-list of hosts,
@@ -187,10 +215,10 @@ impl Egress {
         {
             return Err(unlisted(host));
         }
-        match &known {
-            Known::Address(address) if !self.admits(*address) => Err(refused(host)),
-            Known::Address(_) | Known::Name(_) => Ok(known),
+        if let Known::Address(address) = &known {
+            self.check_address(host, *address)?;
         }
+        Ok(known)
     }
 
     fn admits_ip(&self, ip: IpAddr) -> bool {
@@ -201,17 +229,27 @@ impl Egress {
         (opened || !special::is_special(ip)) && inside.is_none_or(|inside| self.admits_ip(inside))
     }
 
-    fn is_own(&self, address: SocketAddr) -> bool {
+    /// A program that listens on one address of this machine mostly listens on all of them, so the
+    /// whole machine is closed with it.
+    fn is_own(&self, address: SocketAddr) -> io::Result<bool> {
         let ip = address.ip().to_canonical();
-        let is_here = |own: &SocketAddr| match own.ip().to_canonical() {
-            any if any.is_unspecified() => ip.is_loopback() || ip.is_unspecified(),
-            own if own.is_loopback() => own == ip || ip.is_unspecified(),
-            own => own == ip,
-        };
-        let own = self.own.read().unwrap_or_else(PoisonError::into_inner);
-        let mut own = own.iter().filter(|own| own.port() == address.port());
+        if self.opens_by_name(ip) {
+            return Ok(false);
+        }
+        let closed = self.own.read().unwrap_or_else(PoisonError::into_inner);
+        let same_port = closed.iter().filter(|own| own.port() == address.port());
+        for own in same_port.map(|own| own.ip().to_canonical()) {
+            if own == ip || (machine::has(own)? && machine::has(ip)?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the operator opened this very address.
+    fn opens_by_name(&self, ip: IpAddr) -> bool {
         let by_name = |net: &IpNet| net.prefix_len() == net.max_prefix_len() && net.addr() == ip;
-        own.any(is_here) && !self.allowed.iter().any(by_name)
+        self.allowed.iter().any(by_name)
     }
 }
 
@@ -232,6 +270,12 @@ pub fn refused(host: &str) -> Fault {
         "{host} is at an address that flows may not reach; an operator can open it with `serve.allow_private`"
     );
     Fault::permanent("address-refused", message)
+}
+
+/// Nobody could say whether the address is this machine's own. Nothing was sent.
+fn unchecked(host: &str, error: &io::Error) -> Fault {
+    let message = format!("{host} could not be checked by this server: {error}");
+    Fault::passing("no-connection", message).of(FaultKind::Ours)
 }
 
 fn unlisted(host: &str) -> Fault {

@@ -1,6 +1,7 @@
 //! What the database reports about itself, for health checks and `semel doctor`.
 
 use jiff::Timestamp;
+use semel_model::DatabaseIdentity;
 
 use crate::cell::{Cell, ReadError};
 
@@ -18,7 +19,13 @@ const OLDEST: &str = "
      ORDER BY xact_start
      LIMIT 1";
 
-pub(crate) const STATEMENTS: &[&str] = &[READ, OLDEST];
+/// The identity that the connections of flows are compared with, so that none leads here.
+const IDENTITY: &str = "
+    SELECT s.system_identifier, d.oid
+      FROM pg_control_system() s, pg_database d
+     WHERE d.datname = current_database()";
+
+pub(crate) const STATEMENTS: &[&str] = &[READ, OLDEST, IDENTITY];
 
 /// What the database says of itself.
 #[derive(Clone, Debug)]
@@ -61,5 +68,14 @@ pub async fn read(cell: &Cell) -> Result<Health, ReadError> {
             application: row.get(1),
             age_secs: row.get(2),
         }),
+    })
+}
+
+/// Which database this is.
+pub async fn read_identity(cell: &Cell) -> Result<DatabaseIdentity, ReadError> {
+    let row = cell.reader().await?.query_one(IDENTITY, &[]).await?;
+    Ok(DatabaseIdentity {
+        system: row.get(0),
+        database: row.get(1),
     })
 }

@@ -155,6 +155,11 @@ impl Server {
         format!("postgresql://{USER}@{directory}:{}/{database}", self.port)
     }
 
+    /// The folder of the Unix socket.
+    pub fn socket_folder(&self) -> &Path {
+        &self.socket_directory
+    }
+
     /// The loopback address.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))

@@ -1,5 +1,6 @@
 //! `semel serve`: API, hooks and runs on a database.
 
+pub(crate) mod clear;
 pub(crate) mod keys;
 pub(crate) mod oidc;
 mod values;
@@ -13,18 +14,21 @@ use semel_model::Span;
 use semel_server::{BodyBudget, ServerOptions};
 use semel_store::{Cell, CellOptions};
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use crate::answer::{Answer, Problem};
 use crate::archive;
 use crate::code;
-use crate::config::Key;
+use crate::config::{Key, Source};
 use crate::context::Context;
-use crate::hardening::forbid_core_dumps;
+use crate::hardening::{fit_connections, forbid_core_dumps, keep_files_private, raise_descriptors};
 use crate::logs::{self, Format};
 use crate::outcome::Outcome;
+use crate::output;
 use crate::resources;
 use crate::service::{self, Service, Signals};
-use values::{AuditKeep, Hosts, Proxies, Ranges};
+use crate::text::on_the_command_line;
+use values::{AuditKeep, Folders, Hosts, PersonTokens, Proxies, Ranges};
 
 /// How long a stop may take by default.
 const STOP_BOUND: Duration = Duration::from_secs(30);
@@ -49,8 +53,8 @@ pub(crate) struct Arguments {
     /// The address that clients reach it by, for callbacks [env: SEMEL_PUBLIC_URL].
     #[arg(long, value_name = "URL")]
     public_url: Option<String>,
-    /// A file with the secret key, 64 hex digits [env: SEMEL_SECRET_KEY_FILE; or the key itself
-    /// in SEMEL_SECRET_KEY].
+    /// A file with the secret key, 64 hex digits; while it is changed, several, one to a line, the
+    /// current one first [env: SEMEL_SECRET_KEY_FILE; or the keys themselves in SEMEL_SECRET_KEY].
     #[arg(long, value_name = "FILE")]
     secret_key_file: Option<String>,
     /// A file with the master keys that secrets are encrypted with, one to a line, the current one
@@ -66,6 +70,10 @@ pub(crate) struct Arguments {
     /// SEMEL_ALLOW_HOSTS] [default: every host at an address that is allowed].
     #[arg(long, value_name = "HOSTS")]
     allow_hosts: Option<String>,
+    /// The folders whose Unix sockets flows may use, e.g. /run/shop-postgresql; never Semel's own
+    /// database server [env: SEMEL_ALLOW_SOCKETS] [default: none].
+    #[arg(long, value_name = "FOLDERS")]
+    allow_sockets: Option<String>,
     /// The proxy that HTTP requests of flows go through [env: SEMEL_HTTP_PROXY] [default: none].
     #[arg(long, value_name = "URL")]
     http_proxy: Option<String>,
@@ -94,6 +102,10 @@ pub(crate) struct Arguments {
     /// [default: for ever].
     #[arg(long, value_name = "SPAN")]
     audit_keep: Option<String>,
+    /// How long tokens that a person made in the console work after that person's last sign-in, 1d at
+    /// least [env: SEMEL_PERSON_TOKENS] [default: 30d].
+    #[arg(long, value_name = "SPAN")]
+    person_tokens: Option<String>,
     /// Where large outputs are stored: a folder, or s3://BUCKET/PREFIX [env: SEMEL_RESOURCES; and
     /// SEMEL_S3_ENDPOINT, SEMEL_S3_REGION, SEMEL_S3_ACCESS_KEY, SEMEL_S3_SECRET_KEY].
     #[arg(long, value_name = "PLACE")]
@@ -165,6 +177,9 @@ impl Database {
             return Err(Problem::usage("no database is configured")
                 .hint("set DATABASE_URL or pass --database; `semel dev` brings its own"));
         };
+        if setting.source == Source::Flag && Key::Database.has_secret(&setting.value) {
+            output::note(&on_the_command_line("--database", Key::Database.env()));
+        }
         let options = CellOptions {
             accept_unsafe: self.accept_unsafe,
             ..CellOptions::default()
@@ -177,6 +192,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let format = read(ctx, Key::LogFormat, arguments.log_format.as_deref())?;
     logs::start(format.unwrap_or(Format::Json), "info");
     forbid_core_dumps();
+    keep_files_private();
     let secret = keys::secret(ctx, arguments.secret_key_file.as_deref())?;
     let masters = keys::masters(ctx, arguments.master_keys_file.as_deref(), &secret)?;
     let mut options = Options::new(secret);
@@ -195,12 +211,17 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .config
         .find(Key::PublicUrl, arguments.public_url.as_deref())
         .map_or_else(|| format!("http://{address}"), |setting| setting.value);
+    let in_the_clear = clear::in_the_clear(&address.to_string(), Some(&options.public_url));
     let mut limits = limits(ctx, arguments.hook_rate.as_deref())?;
+    fit_connections(&mut limits, raise_descriptors());
     let required = arguments.require_rehearsal.as_deref();
     limits.require_rehearsal = read(ctx, Key::RequireRehearsal, required)?.unwrap_or(true);
     limits.oidc = oidc::configured(ctx, &arguments.oidc)?;
     let per_source = arguments.source_connections.as_deref();
-    if let Some(most) = read(ctx, Key::SourceConnections, per_source)? {
+    // The default was fitted to the descriptors.
+    if ctx.config.is_set(Key::SourceConnections, per_source)
+        && let Some(most) = read(ctx, Key::SourceConnections, per_source)?
+    {
         limits.connections_per_source = most;
     }
     let proxies = arguments.trusted_proxies.as_deref();
@@ -215,11 +236,14 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     limits.drain_patience = bound / 2;
     let admin = arguments.admin_listen.as_deref();
     let admin = match ctx.config.find(Key::AdminListen, admin) {
-        Some(setting) => Some(service::listen(&setting.value).await?.0),
+        Some(setting) => Some(listen_for_admins(&setting.value).await?),
         None => None,
     };
     let mut service = Service::start(cell, options, limits, listener, admin).await?;
     tracing::info!(%address, "listening on {address}");
+    if let Some(why) = in_the_clear {
+        tracing::warn!("{why}; put a TLS proxy in front and set its https address");
+    }
     tokio::select! {
         () = signals.come() => {}
         problem = service.ended() => return Err(problem),
@@ -228,6 +252,18 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     service.stop(bound).await?;
     tracing::info!("stopped");
     Ok(Answer::done(json!({"address": address.to_string()}), ""))
+}
+
+/// Listens where no token is asked for. Every address of the machine is rarely meant.
+async fn listen_for_admins(at: &str) -> Result<TcpListener, Problem> {
+    let (listener, address) = service::listen(at).await?;
+    if address.ip().is_unspecified() {
+        tracing::warn!(
+            %address,
+            "health and metrics of all namespaces are served without a token on every address of this machine: name one address in serve.admin_listen"
+        );
+    }
+    Ok(listener)
 }
 
 /// Applies the operator's settings.
@@ -244,6 +280,10 @@ fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result
     }
     let hosts = arguments.allow_hosts.as_deref();
     options.allow_hosts = read(ctx, Key::AllowHosts, hosts)?.map(|Hosts(hosts)| hosts);
+    let sockets = arguments.allow_sockets.as_deref();
+    if let Some(Folders(folders)) = read(ctx, Key::AllowSockets, sockets)? {
+        options.allow_sockets = folders;
+    }
     options.http_proxy = read(ctx, Key::HttpProxy, arguments.http_proxy.as_deref())?;
     let margin = arguments.settle_margin.as_deref();
     if let Some(margin) = read::<Span>(ctx, Key::SettleMargin, margin)? {
@@ -263,6 +303,10 @@ fn choose(ctx: &Context, arguments: &Arguments, options: &mut Options) -> Result
             "keep acts for as long as runs at least: a run is shown with what people did to it",
         ));
     }
+    let person = arguments.person_tokens.as_deref();
+    if let Some(PersonTokens(lifetime)) = read(ctx, Key::PersonTokens, person)? {
+        options.person_tokens = lifetime;
+    }
     let folder = arguments.state_dir.as_deref();
     options.state_dir = read(ctx, Key::StateDir, folder)?;
     Ok(())
@@ -277,8 +321,8 @@ pub(super) fn limits(ctx: &Context, hook_rate: Option<&str>) -> Result<ServerOpt
     Ok(limits)
 }
 
-/// Shares the memory out: a quarter for runs in hand, a quarter for bodies. The rest is for
-/// everything else.
+/// Shares the memory out: a quarter for runs in hand, a quarter for bodies, an eighth for journals that
+/// are shown. The rest is for everything else.
 fn plan_memory(bytes: u64, options: &mut Options, limits: &mut ServerOptions) {
     options.memory = Budget::quarter_of(bytes);
     limits.body_budget = BodyBudget::quarter_of(bytes);

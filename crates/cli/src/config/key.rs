@@ -13,9 +13,9 @@ pub(crate) enum Key {
     Listen,
     /// The address that clients reach `serve` by.
     PublicUrl,
-    /// The key that callback addresses are signed with, as 64 hex digits.
+    /// The keys that callback addresses are signed with, the current one first, each 64 hex digits.
     Secret,
-    /// A file that holds it.
+    /// A file that holds them.
     SecretFile,
     /// The master keys that encrypt the data keys, the current one first.
     MasterKeys,
@@ -25,6 +25,8 @@ pub(crate) enum Key {
     AllowPrivate,
     /// The only hosts that flows may reach.
     AllowHosts,
+    /// The folders whose Unix sockets flows may use.
+    AllowSockets,
     /// The proxy that HTTP requests of flows go through.
     HttpProxy,
     /// How long a worker's lease holds without renewal.
@@ -41,6 +43,8 @@ pub(crate) enum Key {
     ArchiveKeep,
     /// How long acts of the audit record are kept.
     AuditKeep,
+    /// How long tokens that a person made work after that person's last sign-in.
+    PersonTokens,
     /// Where large outputs are kept: a folder, or s3://BUCKET/PREFIX.
     Resources,
     /// Where answers are kept that could not be recorded before the server stopped.
@@ -136,7 +140,7 @@ impl Facts {
 
 impl Key {
     /// Every key, in the order in which they are shown.
-    pub(crate) const ALL: [Self; 40] = [
+    pub(crate) const ALL: [Self; 42] = [
         Self::Url,
         Self::Token,
         Self::Database,
@@ -148,6 +152,7 @@ impl Key {
         Self::MasterKeysFile,
         Self::AllowPrivate,
         Self::AllowHosts,
+        Self::AllowSockets,
         Self::HttpProxy,
         Self::Lease,
         Self::Capacity,
@@ -156,6 +161,7 @@ impl Key {
         Self::Archive,
         Self::ArchiveKeep,
         Self::AuditKeep,
+        Self::PersonTokens,
         Self::Resources,
         Self::StateDir,
         Self::S3Endpoint,
@@ -196,6 +202,7 @@ impl Key {
             Self::MasterKeysFile => Facts::new("serve.master_keys_file", "SEMEL_MASTER_KEYS_FILE"),
             Self::AllowPrivate => Facts::new("serve.allow_private", "SEMEL_ALLOW_PRIVATE"),
             Self::AllowHosts => Facts::new("serve.allow_hosts", "SEMEL_ALLOW_HOSTS"),
+            Self::AllowSockets => Facts::new("serve.allow_sockets", "SEMEL_ALLOW_SOCKETS"),
             Self::HttpProxy => Facts::new("serve.http_proxy", "SEMEL_HTTP_PROXY").with_password(),
             Self::Lease => Facts::new("serve.lease", "SEMEL_LEASE").default("30s"),
             Self::Capacity => Facts::new("serve.capacity", "SEMEL_CAPACITY").default("1024"),
@@ -206,6 +213,9 @@ impl Key {
             Self::Archive => Facts::new("serve.archive", "SEMEL_ARCHIVE"),
             Self::ArchiveKeep => Facts::new("serve.archive_keep", "SEMEL_ARCHIVE_KEEP"),
             Self::AuditKeep => Facts::new("serve.audit_keep", "SEMEL_AUDIT_KEEP"),
+            Self::PersonTokens => {
+                Facts::new("serve.person_tokens", "SEMEL_PERSON_TOKENS").default("30d")
+            }
             Self::Resources => Facts::new("serve.resources", "SEMEL_RESOURCES"),
             Self::StateDir => Facts::new("serve.state_dir", "SEMEL_STATE_DIR"),
             Self::S3Endpoint => Facts::new("serve.s3_endpoint", "SEMEL_S3_ENDPOINT"),
@@ -271,6 +281,18 @@ impl Key {
             Shown::Nothing => "(kept secret)".to_owned(),
         }
     }
+
+    /// Whether a value holds a secret.
+    pub(crate) fn has_secret(self, value: &str) -> bool {
+        match self.facts().shown {
+            Shown::Whole => false,
+            Shown::WithoutPassword => {
+                let url = url::Url::parse(value).ok();
+                value.contains("password") || url.is_some_and(|url| url.password().is_some())
+            }
+            Shown::Nothing => true,
+        }
+    }
 }
 
 /// An address without its password; an address of another form is not taken apart, and
@@ -299,6 +321,19 @@ fn without_password(address: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_in_a_value_is_seen() {
+        for (key, value, has) in [
+            (Key::Database, "postgresql://semel:hunter2@h/d", true),
+            (Key::Database, "host=h password=hunter2", true),
+            (Key::Database, "postgresql://semel@%2Frun/d", false),
+            (Key::Token, "t", true),
+            (Key::Listen, "127.0.0.1:7171", false),
+        ] {
+            assert_eq!(key.has_secret(value), has, "{value}");
+        }
+    }
 
     #[test]
     fn a_password_is_not_shown() {

@@ -167,3 +167,36 @@ fn an_address_that_becomes_our_own_is_closed_in_every_clone() {
     assert!(!clone.admits(moved));
     assert!(!clone.admits("10.0.0.1:5432".parse().unwrap()));
 }
+
+#[test]
+fn an_own_port_is_closed_on_every_address_of_this_machine() {
+    let own: [SocketAddr; 3] =
+        ["0.0.0.0:7172", "[::]:7173", "127.0.0.1:5432"].map(|own| own.parse().unwrap());
+    let egress = Egress::open().without(own);
+    let mut here: Vec<IpAddr> = [
+        "127.0.0.1",
+        "127.0.0.9",
+        "0.0.0.0",
+        "::1",
+        "::ffff:127.0.0.1",
+    ]
+    .map(|ip| ip.parse().unwrap())
+    .to_vec();
+    // A machine without a network has no further address.
+    here.extend(outward());
+
+    for ip in here {
+        for port in [7172, 7173, 5432] {
+            assert!(!egress.admits(SocketAddr::new(ip, port)), "{ip} {port}");
+        }
+        assert!(egress.admits(SocketAddr::new(ip, 9000)), "{ip}");
+    }
+    assert!(egress.admits("203.0.113.7:7172".parse().unwrap()));
+}
+
+/// The address that this machine sends from.
+fn outward() -> Option<IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("203.0.113.7:9").ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}

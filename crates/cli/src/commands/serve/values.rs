@@ -1,9 +1,11 @@
 //! What settings of `semel serve` say, where it is more than a word or a number.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use ipnet::IpNet;
+use semel_engine::TOKEN_DAYS_MAX;
 use semel_model::{Network, Networks, Span};
 use semel_store::audit::removal::AUDIT_KEEP_MIN;
 
@@ -62,6 +64,29 @@ impl FromStr for Hosts {
     }
 }
 
+/// Folders, divided by commas.
+pub(super) struct Folders(pub(super) Vec<PathBuf>);
+
+impl FromStr for Folders {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words = text.split(',').map(str::trim);
+        let folders = words.filter(|word| !word.is_empty()).map(|word| {
+            let folder = PathBuf::from(word);
+            // The root is no folder of sockets: whoever names it means everything.
+            if folder.is_absolute() && folder.parent().is_some() {
+                Ok(folder)
+            } else {
+                Err(format!(
+                    "`{word}` is no folder such as /run/shop-postgresql"
+                ))
+            }
+        });
+        folders.collect::<Result<_, String>>().map(Self)
+    }
+}
+
 /// How long acts of the audit record are kept.
 #[derive(Debug)]
 pub(super) struct AuditKeep(pub(super) Span);
@@ -76,6 +101,26 @@ impl FromStr for AuditKeep {
             false => Err(format!(
                 "acts of the audit record are kept for {AUDIT_KEEP_MIN} at least; say longer, or leave it out to keep them for ever"
             )),
+        }
+    }
+}
+
+/// The shortest time that tokens of a person work after a sign-in: sign-ins move their end by the hour.
+const PERSON_TOKENS_MIN: Span = Span::from_const_secs(86_400);
+
+/// How long tokens that a person made work after the last sign-in of that person.
+#[derive(Debug)]
+pub(super) struct PersonTokens(pub(super) Span);
+
+impl FromStr for PersonTokens {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let lifetime: Span = text.parse().map_err(|error| format!("{error}"))?;
+        let longest = Span::from_secs(TOKEN_DAYS_MAX * 86_400);
+        match (PERSON_TOKENS_MIN..=longest).contains(&lifetime) {
+            true => Ok(Self(lifetime)),
+            false => Err(format!("it is from {PERSON_TOKENS_MIN} to {longest}")),
         }
     }
 }
@@ -104,6 +149,28 @@ mod tests {
 
         assert_eq!(hosts, ["api.example", "*.books.example"]);
         for wrong in ["", ",", "*", "a.*.example", "https://api.example"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn folders_of_sockets_are_read_with_their_whole_path() {
+        let read = |text: &str| text.parse::<Folders>().map(|Folders(folders)| folders);
+
+        let folders = read("/run/shop, /run/books/").unwrap();
+
+        assert_eq!(folders, [PathBuf::from("/run/shop"), "/run/books".into()]);
+        for wrong in ["run/shop", "/", "@shop", "*"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn tokens_of_people_work_for_a_day_to_a_year_after_a_sign_in() {
+        let read = |text: &str| text.parse::<PersonTokens>().map(|PersonTokens(span)| span);
+
+        assert_eq!(read("7d").unwrap(), Span::from_secs(7 * 86_400));
+        for wrong in ["0s", "23h", "366d", "soon"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }
