@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Before `COMMIT` is sent nothing can have happened, whatever breaks: a transaction without a
-//! commit is rolled back. After it, only an answer of the server settles what happened to it. A
+//! commit is rolled back. After it, only an answer of the server settles what happened to it: one
+//! that is cut because of its size settles nothing. A
 //! worker that lost its lease and one that took over meet at the marker's unique index: the second
 //! waits there for the first to end, and then reads its result or performs.
 
@@ -27,6 +28,7 @@ use crate::reach::Reach;
 
 mod bind;
 mod classify;
+mod link;
 mod marker;
 mod pool;
 mod record;
@@ -42,6 +44,15 @@ pub const ROWS_MAX: usize = 10_000;
 
 /// The most bytes that the rows of an answer may have, as JSON.
 pub const RESULT_BYTES_MAX: usize = 1 << 20;
+
+/// The most bytes that a server may send for one transaction before its end. Some values are shorter
+/// as JSON than on the wire, few of them by more than this leaves room for. The greeting, the end
+/// of a transaction and whatever a server says unasked have the size of a small answer.
+pub const WIRE_BYTES_MAX: usize = 4 * RESULT_BYTES_MAX;
+
+/// After so many bytes a connection is not used again: what a server says of itself in between
+/// stays with the connection.
+const LINK_BYTES_MAX: usize = 4 << 20;
 
 /// How long the answer to a `COMMIT` is awaited, even where the request's time is nearly up: giving
 /// up on it makes a doubt.
@@ -121,7 +132,8 @@ impl DbExecutor {
         let deadline = Instant::now() + request.timeout.to_duration();
         let reading = async {
             let session = self.begin(request, to, Mode::ReadOnly).await?;
-            let result = statement::run(session.client(), request).await?;
+            let result = statement::run(session.client(), request).await;
+            let result = result.map_err(|fault| session.explain(fault))?;
             session.roll_back().await;
             Ok::<Value, Fault>(result)
         };
@@ -178,10 +190,10 @@ impl DbExecutor {
                     // The marker was absent and is held now, so what is refused from here on was
                     // not done by an earlier attempt either.
                     let result = statement::run(session.client(), request).await;
-                    let result = result.map_err(Fault::after_marker)?;
+                    let result = result.map_err(|fault| session.explain(fault).after_marker())?;
                     expect_rows(request, &result).map_err(Fault::after_marker)?;
                     let kept = marker::keep_result(session.client(), key, &result).await;
-                    kept.map_err(Fault::after_marker)?;
+                    kept.map_err(|fault| session.explain(fault).after_marker())?;
                     Ok((result, Some(session)))
                 }
             }

@@ -23,6 +23,7 @@ pub mod resources;
 pub mod ssh;
 pub mod stage;
 mod tls;
+mod wire;
 
 pub use db::DbExecutor;
 pub use destination::Destination;
@@ -31,7 +32,7 @@ pub use executor::{Attempt, Executor, Origin, Route, Setup};
 pub use executors::Executors;
 pub use gate::SendGate;
 pub use http::{HttpExecutor, Pooling, SetupError};
-pub use limits::DestinationLimits;
+pub use limits::{Asker, DestinationLimits, ROOM_PATIENCE, ROOM_WAIT_MAX, Room};
 pub use llm::LlmExecutor;
 pub use notify::{NotifyExecutor, WebhookPayload};
 pub use reach::Reach;

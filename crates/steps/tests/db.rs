@@ -1,7 +1,9 @@
 //! The `db` executor on a real PostgreSQL, with wires that break.
 
+mod floods;
 mod perform;
 mod refusals;
+mod sockets;
 mod tls;
 mod values;
 mod wires;

@@ -1,5 +1,6 @@
 //! The `notify` executor: mail on a real mail server, Slack and webhooks on a peer.
 
+mod floods;
 mod mail;
 mod posts;
 pub(crate) mod world;

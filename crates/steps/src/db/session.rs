@@ -1,13 +1,15 @@
 //! A connection in the middle of a transaction.
 
-use deadpool_postgres::{ClientWrapper, Object};
 use semel_model::{Doubt, Fault, Span};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 
-use super::Stop;
 use super::classify::{self, Ended};
+use super::link::Link;
+use super::pool::Object;
+use super::{Stop, WIRE_BYTES_MAX};
+use crate::wire::Cut;
 
 /// What a transaction may do.
 #[derive(Clone, Copy)]
@@ -42,6 +44,7 @@ impl Session {
             Mode::Writing => "BEGIN READ WRITE",
             Mode::ReadOnly => "BEGIN READ ONLY",
         };
+        session.link().expect_answer();
         let client = session.client();
         client.batch_execute(begin).await.map_err(classify::fault)?;
         let patience_ms = timeout.as_millis().clamp(1, 86_400_000);
@@ -62,32 +65,55 @@ impl Session {
 
     /// The connection.
     pub(super) fn client(&self) -> &Client {
+        self.link()
+    }
+
+    fn link(&self) -> &Link {
         match &self.client {
-            Some(client) => {
-                let client: &ClientWrapper = client;
-                client
-            }
+            Some(client) => client,
             None => unreachable!("a session holds its connection until it ends"),
+        }
+    }
+
+    /// A fault from before the commit. Where the connection was broken off here, it says why: of an
+    /// answer that is too large, the statement would answer the same again.
+    pub(super) fn explain(&self, fault: Fault) -> Fault {
+        match self.link().cut() {
+            Some(cut) if fault.code == "no-connection" => explain_cut(cut),
+            Some(_) | None => fault,
         }
     }
 
     /// Ends the transaction without a change and gives the connection back.
     pub(super) async fn roll_back(mut self) {
+        self.link().expect_little();
         if self.client().batch_execute("ROLLBACK").await.is_ok() {
+            self.give_back();
+        }
+    }
+
+    /// Gives the connection back, unless a large answer came over it: the driver keeps the room of
+    /// that for as long as the connection stands, so that it is closed instead.
+    fn give_back(&mut self) {
+        if !self.link().is_grown() {
             drop(self.client.take());
         }
     }
 
     /// Commits. From here on, silence is doubt.
     pub(super) async fn commit(mut self, patience: Instant) -> Result<(), Stop> {
-        if self.client().is_closed() {
+        // From here on the connection is not broken off for the sake of others: that would be a doubt.
+        self.link().expect_little();
+        if self.client().is_closed() || self.link().cut().is_some() {
             let message = "the connection broke before the transaction was committed";
-            return Err(Fault::passing("no-connection", message).into());
+            return Err(self
+                .explain(Fault::passing("no-connection", message))
+                .into());
         }
         let answer = timeout_at(patience, self.client().batch_execute("COMMIT")).await;
         match answer {
             Ok(Ok(())) => {
-                drop(self.client.take());
+                self.give_back();
                 Ok(())
             }
             Ok(Err(error)) => match classify::commit_ended(&error) {
@@ -95,6 +121,22 @@ impl Session {
                 Ended::Unknown => Err(no_answer(&classify::describe(&error))),
             },
             Err(_) => Err(no_answer("timed out")),
+        }
+    }
+}
+
+fn explain_cut(cut: Cut) -> Fault {
+    match cut {
+        Cut::TooMuch => {
+            let message = format!(
+                "the server sent more than {WIRE_BYTES_MAX} bytes: select fewer columns or rows"
+            );
+            Fault::permanent("result-too-large", message)
+        }
+        Cut::ForOthers => {
+            let message = "the server was slow to send a large answer while others waited for \
+                           theirs: the transaction is rolled back";
+            Fault::passing("timeout", message)
         }
     }
 }

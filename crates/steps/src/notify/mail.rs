@@ -2,7 +2,8 @@
 //!
 //! A server takes a message over with its answer to the end of the data, and not before: whatever
 //! breaks earlier leaves nothing behind. Once the data is sent and no answer comes, the outcome is
-//! unknown. A refusal (4xx, 5xx) is an answer at any point.
+//! unknown. A refusal (4xx, 5xx) is an answer at any point. A server that sends without an end is cut
+//! off, which counts as any other break.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use crate::egress::Egress;
 use crate::failpoint::failpoint;
 use crate::gate::SendGate;
 
+mod connect;
 mod letter;
 
 /// How long a connection may take to stand.
@@ -120,26 +122,18 @@ impl Mailer {
             .resolve(to.namespace_id, &target.host, target.port)
             .await?;
         let us = ClientId::default();
-        let tls = || TlsParameters::new(target.host.clone()).map_err(refused);
-        let encryption = match target.tls {
-            Tls::Required => Some(tls()?),
+        let encrypted_for = match target.tls {
+            Tls::Required => Some(target.host.as_str()),
             Tls::Starttls | Tls::Off => None,
         };
-        let patience = Some(CONNECT_PATIENCE);
-        let connecting = AsyncSmtpConnection::connect_tokio1(
-            addresses.as_slice(),
-            patience,
-            &us,
-            encryption,
-            None,
-        );
-        let mut server = connecting.await.map_err(refused)?;
+        let mut server = connect::connect(&addresses, encrypted_for, &us).await?;
         if target.tls == Tls::Starttls {
             if !server.can_starttls() {
                 let message = format!("{} does not offer STARTTLS: nothing was sent", target.host);
                 return Err(Fault::permanent("tls-missing", message));
             }
-            server.starttls(tls()?, &us).await.map_err(refused)?;
+            let tls = TlsParameters::new(target.host.clone()).map_err(refused)?;
+            server.starttls(tls, &us).await.map_err(refused)?;
         }
         if let (Some(user), Some(secret)) = (&target.user, &target.secret) {
             let password = to.secret(secret)?.reveal().to_owned();
