@@ -1,7 +1,7 @@
 //! A destination with its doors open: a connection and the secrets that it names.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use semel_model::{Connection, Fault, FaultKind, SecretText};
 
@@ -19,14 +19,7 @@ pub struct Destination {
     /// What its owner says of it.
     pub connection: Connection,
     secrets: BTreeMap<String, SecretText>,
-    /// What was learned on the way and is as secret: tokens that were fetched.
-    learned: RwLock<Learned>,
-}
-
-#[derive(Default)]
-struct Learned {
-    secrets: BTreeMap<String, SecretText>,
-    redactor: Option<Arc<Redactor>>,
+    redactor: OnceLock<Arc<Redactor>>,
 }
 
 impl Destination {
@@ -45,41 +38,26 @@ impl Destination {
             version,
             connection,
             secrets,
-            learned: RwLock::default(),
-        }
-    }
-
-    /// Keeps a text that was learned on the way, such as a token that was fetched, out of what is
-    /// shown. To be called whenever it is used; costs nothing if it is known.
-    pub fn learn(&self, name: &str, text: &SecretText) {
-        let is_known = |learned: &Learned| {
-            let known = learned.secrets.get(name);
-            known.is_some_and(|known| known.reveal() == text.reveal())
-        };
-        if self.learned.read().is_ok_and(|learned| is_known(&learned)) {
-            return;
-        }
-        if let Ok(mut learned) = self.learned.write() {
-            learned.secrets.insert(name.to_owned(), text.clone());
-            learned.redactor = None;
+            redactor: OnceLock::new(),
         }
     }
 
     /// What finds its secrets in what comes back.
     #[must_use]
     pub fn redactor(&self) -> Arc<Redactor> {
-        let ready = self.learned.read().ok();
-        if let Some(ready) = ready.and_then(|learned| learned.redactor.clone()) {
-            return ready;
-        }
-        let mut learned = match self.learned.write() {
-            Ok(learned) => learned,
-            Err(poisoned) => poisoned.into_inner(),
-        };
-        let all = self.secrets.iter().chain(&learned.secrets);
-        let made = Arc::new(Redactor::of(all.map(|(name, text)| (name.as_str(), text))));
-        learned.redactor = Some(made.clone());
-        made
+        let made = || Arc::new(Redactor::of(self.named()));
+        self.redactor.get_or_init(made).clone()
+    }
+
+    /// The same for attempts that send one credential more: a token that was fetched for them.
+    pub(crate) fn redactor_with(&self, name: &str, text: &SecretText) -> Arc<Redactor> {
+        Arc::new(Redactor::of(self.named().chain([(name, text)])))
+    }
+
+    fn named(&self) -> impl Iterator<Item = (&str, &SecretText)> {
+        self.secrets
+            .iter()
+            .map(|(name, text)| (name.as_str(), text))
     }
 
     /// A secret that the connection names.

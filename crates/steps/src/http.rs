@@ -26,6 +26,7 @@ use crate::destination::Destination;
 use crate::executor::{Attempt, Executor, Route, Setup, not_offered};
 use crate::gate::SendGate;
 use crate::reach::Reach;
+use crate::redact::Redactor;
 
 mod answer;
 mod auth;
@@ -201,7 +202,17 @@ impl HttpExecutor {
         Ok(Sending { signed, ..sending })
     }
 
+    /// Makes the exchange, and takes the token that it sent out of what came back: the connection may
+    /// have another by then, and knows none.
     async fn exchange(&self, sending: &Sending<'_>) -> Outcome {
+        let outcome = self.gather(sending).await;
+        match &sending.signed.token {
+            Some(token) => token.redactor.redact(outcome),
+            None => outcome,
+        }
+    }
+
+    async fn gather(&self, sending: &Sending<'_>) -> Outcome {
         if let (Some(pages), None) = (&sending.request.pages, sending.key) {
             return pages::gather(self, sending, pages).await;
         }
@@ -223,10 +234,12 @@ impl HttpExecutor {
         memory_max: usize,
         store: Option<(&dyn crate::resources::ResourceStore, i32)>,
     ) -> Result<Answer, Outcome> {
+        let redactor = sending.redactor();
         let room = Room {
             memory_max,
             store,
             may_repeat: sending.key.is_none(),
+            redactor: &redactor,
         };
         let mut url = first.clone();
         for _ in 0..sending.redirects() {
@@ -360,6 +373,15 @@ impl<'a> Sending<'a> {
             pooling,
             deadline: Instant::now() + timeout_of(request, route),
         })
+    }
+
+    /// Finds the credentials that it carries, and the other secrets of its connection.
+    fn redactor(&self) -> Arc<Redactor> {
+        match (&self.signed.token, self.route.to) {
+            (Some(token), _) => token.redactor.clone(),
+            (None, Some(to)) => to.redactor(),
+            (None, None) => Arc::default(),
+        }
     }
 
     /// How many redirects it may follow: none, unless it is a read whose connection says so.

@@ -6,6 +6,7 @@
 //! all of them; an answer without any is not copied.
 
 mod forms;
+mod window;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use semel_model::secret::SCANNED_CHARS_MIN;
@@ -18,6 +19,8 @@ pub struct Redactor {
     search: Option<AhoCorasick>,
     /// What is written in place of each form.
     marks: Vec<String>,
+    /// The bytes of the longest form.
+    longest: usize,
 }
 
 /// The search is made of the secrets, so it is not shown.
@@ -51,13 +54,20 @@ impl Redactor {
         let search = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(&forms);
+        let longest = forms.iter().map(String::len).max().unwrap_or_default();
         forms.iter_mut().for_each(zeroize::Zeroize::zeroize);
         // Building fails only beyond two gigabytes of patterns; a secret has sixteen kilobytes.
         assert!(search.is_ok(), "secrets are short");
         Self {
             search: search.ok().filter(|_| !marks.is_empty()),
             marks,
+            longest,
         }
+    }
+
+    fn search(&self) -> Option<&AhoCorasick> {
+        let search = self.search.as_ref();
+        search.filter(|_| !semel_model::SeededBug::SecretsNotRedacted.is_seeded())
     }
 
     /// Takes the secrets out of what an attempt came to.
@@ -85,9 +95,7 @@ impl Redactor {
     /// Takes the secrets out of a text.
     pub fn redact_text(&self, text: &mut String) {
         let found = self
-            .search
-            .as_ref()
-            .filter(|_| !semel_model::SeededBug::SecretsNotRedacted.is_seeded())
+            .search()
             .filter(|search| search.is_match(text.as_str()));
         if let Some(search) = found {
             *text = search.replace_all(text, &self.marks);

@@ -1,6 +1,7 @@
 //! What a destination answered, and what that says about whether the effect happened.
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -19,6 +20,7 @@ use serde_json::{Map, Value};
 use super::client::Response;
 use super::unzip::{Unpacked, Unread};
 use crate::failpoint::failpoint;
+use crate::redact::Redactor;
 use crate::resources::{KeepError, ResourceStore};
 
 /// The most bytes of an answer that are kept by reference.
@@ -26,6 +28,9 @@ const KEPT_BYTES_MAX: u64 = 1 << 30;
 
 /// The longest that a destination may ask us to stay away, in seconds: a year.
 const RETRY_AFTER_SECS_MAX: u64 = 365 * 86_400;
+
+/// The most bytes of a refusal that are reported.
+const EXCERPT_BYTES: usize = 300;
 
 /// What an answer without a type is.
 const UNTYPED: &str = "application/octet-stream";
@@ -35,6 +40,8 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: Body,
+    /// Searches what is cut before it is.
+    redactor: Arc<Redactor>,
 }
 
 /// The body of an answer.
@@ -57,6 +64,8 @@ pub(super) struct Room<'a> {
     /// Whether the request may be made again: an answer that could not be kept is then asked for
     /// again instead of being cut.
     pub(super) may_repeat: bool,
+    /// Finds the credentials that the request carried.
+    pub(super) redactor: &'a Arc<Redactor>,
 }
 
 impl Answer {
@@ -82,6 +91,7 @@ impl Answer {
                 status,
                 headers,
                 body,
+                redactor: room.redactor.clone(),
             }),
             Err(Lost::Transport(why)) => {
                 let message = format!("{status}, but the response was cut off: {why}");
@@ -149,7 +159,8 @@ impl Answer {
                 }
             }
             Body::Cut(bytes) => {
-                let mut cut = self.describe(Value::Null, &String::from_utf8_lossy(bytes));
+                let bytes = self.redactor.redact_beginning(bytes);
+                let mut cut = self.describe(Value::Null, &String::from_utf8_lossy(&bytes));
                 cut.insert("truncated".to_owned(), true.into());
                 cut
             }
@@ -169,11 +180,12 @@ impl Answer {
     }
 
     fn excerpt(&self) -> String {
-        let body: &[u8] = match &self.body {
-            Body::Whole(bytes) | Body::Cut(bytes) => bytes,
-            Body::Kept(_) => &[],
+        let (body, is_whole): (&[u8], bool) = match &self.body {
+            Body::Whole(bytes) => (&bytes[..], true),
+            Body::Cut(bytes) => (&bytes[..], false),
+            Body::Kept(_) => (<&[u8]>::default(), true),
         };
-        let text = String::from_utf8_lossy(&body[..body.len().min(300)]);
+        let text = self.redactor.excerpt(body, is_whole, EXCERPT_BYTES);
         match text.trim() {
             "" => self.status.to_string(),
             text => format!("{}: {text}", self.status),
@@ -242,8 +254,9 @@ async fn keep(
         .and_then(|value| value.to_str().ok())
         .unwrap_or(UNTYPED);
     let stream = stream::iter([Ok(begun.clone()), Ok(piece)]).chain(into_stream(rest));
+    let stream = room.redactor.redact_stream(stream.boxed());
     let kept = store
-        .keep(namespace_id, media_type, stream.boxed(), KEPT_BYTES_MAX)
+        .keep(namespace_id, media_type, stream, KEPT_BYTES_MAX)
         .await;
     match kept {
         Ok(resource) => Ok(Body::Kept(resource)),
@@ -274,14 +287,18 @@ fn find_unread(error: &io::Error) -> Option<&Unread> {
 
 async fn read_some(mut bytes: Unpacked, room: Room<'_>) -> Body {
     let mut begun = Vec::new();
-    while let Ok(Some(piece)) = bytes.next().await {
+    loop {
+        let piece = match bytes.next().await {
+            Ok(Some(piece)) => piece,
+            Ok(None) => return Body::Whole(begun.into()),
+            Err(_) => return Body::Cut(begun.into()),
+        };
         let left = room.memory_max.saturating_sub(begun.len());
         begun.extend_from_slice(&piece[..piece.len().min(left)]);
         if piece.len() > left {
-            break;
+            return Body::Cut(begun.into());
         }
     }
-    Body::Cut(begun.into())
 }
 
 /// How long the destination asks us to stay away: in seconds, or until a time that counts from the

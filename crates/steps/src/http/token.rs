@@ -19,6 +19,7 @@ use super::client::{Client, OutgoingRequest, Response};
 use super::head;
 use super::send_state::{SENDING, SendState};
 use crate::destination::Destination;
+use crate::redact::Redactor;
 
 /// How long a token server may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -45,7 +46,14 @@ pub struct Tokens {
 struct Slot {
     version: i64,
     /// Held while a token is fetched, so that many runs fetch one.
-    token: tokio::sync::Mutex<Option<(SecretText, Instant)>>,
+    token: tokio::sync::Mutex<Option<Kept>>,
+}
+
+/// A token, for as long as it is used.
+struct Kept {
+    text: SecretText,
+    until: Instant,
+    redactor: Arc<Redactor>,
 }
 
 /// A token in use.
@@ -53,6 +61,9 @@ pub(super) struct Held {
     pub(super) text: SecretText,
     /// Whether it was fetched for an earlier request: it may have been taken back since.
     pub(super) kept: bool,
+    /// Finds it, and the secrets of its connection. The connection's own redactor does not know it: many
+    /// tokens may be on their way at once, each good for a while after the next was fetched.
+    pub(super) redactor: Arc<Redactor>,
 }
 
 /// Who asks for a token, and where.
@@ -82,30 +93,38 @@ impl Tokens {
     ) -> Result<Held, Fault> {
         let slot = self.slot(to);
         let mut token = slot.token.lock().await;
-        if let Some((text, until)) = &*token
-            && Instant::now() < *until
+        if let Some(known) = &*token
+            && Instant::now() < known.until
         {
-            to.learn("token", text);
             return Ok(Held {
-                text: text.clone(),
+                text: known.text.clone(),
                 kept: true,
+                redactor: known.redactor.clone(),
             });
         }
         let begun = Instant::now();
         let (text, lasts) = fetch(asking, client).await?;
-        to.learn("token", &text);
+        let redactor = to.redactor_with("token", &text);
         // At least half of a short life is used.
         let used_for = lasts.saturating_sub(MARGIN).max(lasts / 2);
-        *token = Some((text.clone(), begun + used_for));
-        Ok(Held { text, kept: false })
+        *token = Some(Kept {
+            text: text.clone(),
+            until: begun + used_for,
+            redactor: redactor.clone(),
+        });
+        Ok(Held {
+            text,
+            kept: false,
+            redactor,
+        })
     }
 
     /// Forgets a token that was refused, so that the next attempt fetches another.
     pub(super) async fn forget(&self, to: &Destination, refused: &Held) {
         let slot = self.slot(to);
         let mut token = slot.token.lock().await;
-        if let Some((text, _)) = &*token
-            && text.reveal() == refused.text.reveal()
+        if let Some(known) = &*token
+            && known.text.reveal() == refused.text.reveal()
         {
             *token = None;
         }

@@ -1,16 +1,21 @@
 //! Who Semel shows itself to be, and to whom.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::HeaderName;
 use semel_model::connection::{HttpAuth, LlmShape, LlmTarget, Target};
-use semel_model::{Connection, Outcome, SecretText};
-use semel_steps::{Destination, Egress, HttpExecutor, Pooling, Reach};
-use semel_testkit::let_pass;
+use semel_model::request::ExternalRequest;
+use semel_model::{Connection, Guard, Outcome, SecretText};
+use semel_steps::{Attempt, Destination, Egress, Executors, HttpExecutor, Pooling, Reach};
+use semel_testkit::{let_pass, until};
 use serde_json::Value;
 
+use super::bodies::Folder;
 use super::papers::Papers;
-use super::stage::{Stage, caller, destination, done, failed, get, key, request, route, target};
+use super::stage::{
+    Open, Stage, caller, destination, done, failed, get, key, request, route, target,
+};
 
 async fn ask(caller: &HttpExecutor, to: &Destination, url: &str) -> Outcome {
     let post = request("POST", url);
@@ -158,10 +163,7 @@ async fn one_token_serves_many_requests_and_sessions() {
     let asked = futures_util::future::join_all(asked).await;
 
     for outcome in asked {
-        assert_eq!(
-            done(outcome).response["json"]["token"],
-            "Bearer token-1-books"
-        );
+        assert_eq!(done(outcome).response["json"]["number"], 1);
     }
     assert_eq!(stage.counts().await["tokens"], 1);
 }
@@ -187,7 +189,7 @@ async fn a_token_that_was_taken_back_is_fetched_anew_by_the_next_attempt() {
         (refused.code.as_str(), refused.retryable),
         ("http-401", true)
     );
-    assert_eq!(next.response["json"]["token"], "Bearer token-2-books");
+    assert_eq!(next.response["json"]["number"], 2);
     assert_eq!(
         stage.counts().await["paths"]["/guarded"],
         3,
@@ -213,7 +215,90 @@ async fn a_token_is_fetched_anew_before_it_expires() {
     let_pass(Duration::from_millis(550), because).await;
     let later = done(ask(&caller, &to, &stage.url("/guarded")).await);
 
-    assert_eq!(later.response["json"]["token"], "Bearer token-2-books");
+    assert_eq!(later.response["json"]["number"], 2);
+}
+
+#[tokio::test]
+async fn a_secret_that_comes_back_is_neither_in_a_kept_answer_nor_at_a_cut() {
+    let stage = Stage::start().await.unwrap();
+    let folder = Arc::new(Folder::new());
+    let mut reach = Reach::open();
+    reach.resources = folder.clone();
+    let caller = caller(&reach);
+    let secret = "sk_live_Zq7wE3rT9yUiOpAsDfGhJkLzXcVbNm";
+    let bearer = HttpAuth::Bearer {
+        secret: "pass".to_owned(),
+    };
+    let to = stage.destination(bearer, &[("pass", secret)]);
+
+    let kept = done(ask(&caller, &to, &stage.url("/echo-big")).await);
+    let mut refusals = Vec::new();
+    for pad in (240..300).step_by(7) {
+        let url = stage.url(&format!("/refuse?pad={pad}"));
+        refusals.push(failed(ask(&caller, &to, &url).await).message);
+    }
+    let short = failed(ask(&caller, &to, &stage.url("/refuse?pad=3")).await).message;
+
+    let [resource] = kept.kept.as_slice() else {
+        panic!("{:?}", kept.kept);
+    };
+    let stored = String::from_utf8(folder.read(resource.resource)).unwrap();
+    assert!(!stored.contains("sk_"));
+    assert_eq!(stored.matches("[secret pass]").count(), 2);
+    assert_eq!(resource.bytes, stored.len() as u64);
+    for message in refusals {
+        assert!(!message.contains("sk_"), "{message}");
+        assert!(message.contains(&"y".repeat(240)), "{message}");
+    }
+    assert_eq!(short, "400 Bad Request: yyyBearer [secret pass]");
+}
+
+/// A token is good for a while after the next was fetched, and the destination may send it back as late.
+#[tokio::test]
+async fn the_token_that_an_attempt_sent_is_redacted_whatever_was_fetched_since() {
+    let stage = Stage::start().await.unwrap();
+    let (open, reach) = (caller(&Reach::open()), Reach::open());
+    let executors = Executors::new(Arc::new(Open), &reach).unwrap();
+    let to = stage.destination(oauth2(&stage, ""), &[CLIENT]);
+    let perform = async |path: &str| {
+        let attempt = Attempt {
+            request: &ExternalRequest::Http(request("POST", &stage.url(path))),
+            route: route(Some(&to)),
+            key: key(),
+            guard: Guard::Review,
+        };
+        executors.perform(attempt).await
+    };
+    let visit = async |path: &str| {
+        let read = get(&stage.url(path));
+        let visited = open.send_request(&read, route(None), None, Pooling::Shared);
+        done(visited.await);
+    };
+    let meanwhile = async {
+        let look = async || Ok(stage.counts().await["paths"]["/held"].clone());
+        until("the first attempt to arrive", look, |seen| *seen == 1)
+            .await
+            .unwrap();
+        visit("/take-back?token=token-1-books").await;
+        failed(perform("/guarded").await);
+        let next = done(perform("/guarded").await);
+        // Let in again, so that the first attempt is answered with what it sent.
+        visit("/give-back?token=token-1-books").await;
+        visit("/let-go").await;
+        next
+    };
+
+    let (first, next) = futures_util::future::join(perform("/held"), meanwhile).await;
+
+    for (receipt, number) in [(done(first), 1), (next, 2)] {
+        assert_eq!(receipt.response["json"]["number"], number);
+        assert_eq!(receipt.response["json"]["token"], "Bearer [secret token]");
+        let said = receipt.response.to_string();
+        assert!(
+            !said.contains("token-1") && !said.contains("token-2"),
+            "{said}"
+        );
+    }
 }
 
 #[tokio::test]

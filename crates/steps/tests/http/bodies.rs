@@ -61,6 +61,10 @@ impl Folder {
         fs::metadata(self.path(resource)).unwrap().len()
     }
 
+    pub(crate) fn read(&self, resource: ResourceRef) -> Vec<u8> {
+        fs::read(self.path(resource)).unwrap()
+    }
+
     fn path(&self, resource: ResourceRef) -> std::path::PathBuf {
         self.folder.path().join(hex::encode(resource.digest()))
     }

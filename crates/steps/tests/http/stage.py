@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 COUNTS = {"connections": 0, "requests": 0, "tokens": 0, "messages": 0, "paths": {}, "tunnels": []}
 LOCK = threading.Lock()
 TOKENS = {"taken_back": set()}
+LET_GO = threading.Event()
 PROXY = {"password": None}
 
 
@@ -129,6 +130,15 @@ class Stage(BaseHTTPRequestHandler):
     def on_status(self, url, query, _body, _digest):
         self.answer(int(url.path.split("/")[2]), query.get("text", "").encode())
 
+    def on_echo_big(self, *_):
+        """Twice who asks, with two MiB in between."""
+        who = self.headers.get("authorization", "").encode()
+        self.answer(200, who + b"\n" + b"x" * 2**21 + who)
+
+    def on_refuse(self, _url, query, _body, _digest):
+        who = self.headers.get("authorization", "").encode()
+        self.answer(400, b"y" * int(query["pad"]) + who)
+
     def on_redirect(self, _url, query, _body, _digest):
         self.answer(int(query.get("code", "302")), b"", [("location", query["to"])])
 
@@ -209,7 +219,20 @@ class Stage(BaseHTTPRequestHandler):
         token = self.headers.get("authorization", "")
         if not token.startswith("Bearer token-") or token in TOKENS["taken_back"]:
             return self.answer(401, b"no")
-        return self.answer_json({"token": token})
+        return self.answer_json({"token": token, "number": int(token.split("-")[1])})
+
+    def on_held(self, *request):
+        """The same once it is let go."""
+        LET_GO.wait(600)
+        return self.on_guarded(*request)
+
+    def on_let_go(self, *_):
+        LET_GO.set()
+        self.answer(204)
+
+    def on_give_back(self, _url, query, _body, _digest):
+        TOKENS["taken_back"].discard("Bearer " + query["token"])
+        self.answer(204)
 
     def on_take_back(self, _url, query, _body, _digest):
         TOKENS["taken_back"].add("Bearer " + query["token"])
