@@ -2,7 +2,7 @@
 //! and what is left to an operator.
 
 use semel_flow::triggers::Proof;
-use semel_flow::{Inventory, InventoryEffect};
+use semel_flow::{Inventory, InventoryEffect, InventoryStart};
 
 use crate::style::{Style, Tone, cell, render, toned_cell};
 use crate::text::printable;
@@ -23,6 +23,10 @@ pub(crate) fn tell(inventory: &Inventory, style: Style) -> String {
     let mut parts = vec![];
     if !inventory.starts.is_empty() {
         parts.push(starts(inventory, style));
+    }
+    let open: Vec<String> = inventory.starts.iter().filter_map(unsigned).collect();
+    if !open.is_empty() {
+        parts.push(open.join("\n"));
     }
     if !inventory.effects.is_empty() {
         parts.push(table(inventory, style));
@@ -51,6 +55,18 @@ fn starts(inventory: &Inventory, style: Style) -> String {
         ]);
     }
     render(&table)
+}
+
+/// The note about parts that the signature does not cover; none where it covers all that the flow reads.
+fn unsigned(start: &InventoryStart) -> Option<String> {
+    let read = start.unsigned.join(", ");
+    (!read.is_empty()).then(|| {
+        format!(
+            "note: {}: the signature does not cover {}: whoever captured a delivery can change it",
+            start.trigger,
+            printable(&read)
+        )
+    })
 }
 
 fn table(inventory: &Inventory, style: Style) -> String {
@@ -128,6 +144,33 @@ steps:
     http: { post: "https://books.example/invoices", json: {} }
     guard: review
 "#;
+
+    #[test]
+    fn what_a_signature_does_not_cover_is_named_wherever_the_flow_reads_it() {
+        let told = |webhook: &str| {
+            let source = format!(
+                "flow: built\ntrigger:\n  webhook: {{ {webhook} }}\nsteps:\n  - id: seen\n    \
+                 kv: {{ set: \"seen/${{{{ input.id }}}}\", value: \"${{{{ query.tenant }}}}\" }}\n"
+            );
+            let examined = examine("built.flow.yaml", &source, &CheckContext::default());
+            assert!(examined.is_sound(), "{}", examined.render(false));
+            tell(&examined.inventory, Style::PLAIN)
+        };
+        let when = r#"when: 'headers["x-github-event"] == "push"'"#;
+
+        let github = told(&format!("provider: github, secret: s, {when}"));
+        let twilio = told("provider: twilio, secret: s");
+        let open = told(&format!("auth: none, key: input.id, {when}"));
+
+        let note = "note: webhook: the signature does not cover";
+        let said = format!("{note} headers.x-github-event, query.tenant: ");
+        assert!(github.contains(&said), "{github}");
+        assert!(
+            twilio.contains(&format!("{note} input, query.tenant: ")),
+            "{twilio}"
+        );
+        assert!(!open.contains(note), "{open}");
+    }
 
     #[test]
     fn every_effect_says_what_a_crash_does_to_it_and_what_was_allowed_is_shown() {

@@ -45,6 +45,10 @@ pub struct InventoryStart {
     pub key: String,
     /// How a delivery proves where it comes from.
     pub proof: Proof,
+    /// Paths that the flow reads and the signature does not cover: an attacker who captured a delivery can
+    /// change their values. Empty without a signature.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsigned: Vec<String>,
 }
 
 /// One effect of a flow.
@@ -87,13 +91,14 @@ pub(crate) fn of(
 ) -> Inventory {
     let effects = (0..outline.steps.len()).filter_map(|index| effect(outline, context, index));
     Inventory {
-        starts: starts(outline.flow),
+        starts: starts(outline),
         effects: effects.collect(),
         allowed,
     }
 }
 
-fn starts(flow: &Record) -> Vec<InventoryStart> {
+fn starts(outline: &Outline<'_>) -> Vec<InventoryStart> {
+    let flow = outline.flow;
     let declared = flow.map("trigger").into_iter().flat_map(triggers::declared);
     let starts = declared.map(|(spec, start)| InventoryStart {
         trigger: spec.kind,
@@ -102,6 +107,15 @@ fn starts(flow: &Record) -> Vec<InventoryStart> {
             None => (spec.implied_key)(start).to_owned(),
         },
         proof: (spec.proof)(start),
+        unsigned: match spec.kind {
+            TriggerKind::Webhook => triggers::unsigned(start, outline),
+            TriggerKind::Schedule
+            | TriggerKind::Manual
+            | TriggerKind::Api
+            | TriggerKind::Event
+            | TriggerKind::Reconcile
+            | TriggerKind::Call => vec![],
+        },
     });
     let reconcile = flow.map("reconcile").map(|reconcile| InventoryStart {
         trigger: TriggerKind::Reconcile,
@@ -109,6 +123,7 @@ fn starts(flow: &Record) -> Vec<InventoryStart> {
             .expr("key")
             .map_or_else(String::new, |key| key.expr.to_string()),
         proof: Proof::Inside,
+        unsigned: vec![],
     });
     starts.chain(reconcile).collect()
 }

@@ -57,7 +57,7 @@ pub use digest::ReleaseDigest;
 pub use example::{Example, examples};
 pub use expr::{EvalError, EvalErrorKind, Expr, ExprError, Path, Scope};
 pub use format::format;
-pub use inventory::{Allowed, Inventory, InventoryEffect};
+pub use inventory::{Allowed, Inventory, InventoryEffect, InventoryStart};
 pub use language::{schema, value_shapes};
 pub use release::{Action, Flow, Step};
 pub use sample::sample_payload;

@@ -89,7 +89,10 @@ impl Provider {
     #[must_use]
     pub fn signs_key(&self) -> bool {
         match self.key_source {
-            Source::Body => self.signature.is_some(),
+            Source::Body => {
+                let signature = self.signature.as_ref();
+                signature.is_some_and(PresetSignature::settles_payload)
+            }
             Source::Header(name) => self.covers_headers.contains(&name),
         }
     }

@@ -21,7 +21,7 @@ pub use start::StartTrigger;
 pub use webhook::{Webhook, WebhookAuth};
 
 pub(crate) use schedule::{check_recurrence, recurrence};
-pub(crate) use webhook::provider_of;
+pub(crate) use webhook::{provider_of, unsigned};
 
 use semel_model::{FlowName, TriggerKind};
 use serde::Serialize;

@@ -257,7 +257,8 @@ fn an_unsigned_key_is_recognised() {
             "github",
             "idempotency-key",
             "linear",
-            "shopify"
+            "shopify",
+            "twilio"
         ]
     );
 }

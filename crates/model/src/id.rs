@@ -208,6 +208,17 @@ impl ClaimId {
         }
     }
 
+    /// Derives a name for a delivery that started nothing, by what was read of its unsigned parts. No key has
+    /// it.
+    pub fn passed_over(namespace: &NamespaceName, flow: &FlowName, read: &[u8]) -> Self {
+        let parts = [
+            namespace.as_str().as_bytes(),
+            flow.as_str().as_bytes(),
+            read,
+        ];
+        Self(Uuid::from_bytes(digest("semel.passed-over.1", &parts)))
+    }
+
     /// Derives the claims that a key may have, for people who know its text and not its space.
     pub fn derive_all(
         namespace: &NamespaceName,

@@ -2,7 +2,8 @@
 //!
 //! A body is recorded before its delivery is accepted, in a commit of its own. So of two deliveries
 //! of one body under two keys only one is accepted, whichever order their commits take; and one
-//! that was recorded and then lost is recognised by its key when it comes again.
+//! that was recorded and then lost is recognised by its key when it comes again. A body whose delivery
+//! started nothing is recorded too, if an unsigned part decided that.
 
 use semel_model::{ClaimId, InSlot, Slot, Span};
 use uuid::Uuid;
@@ -13,15 +14,17 @@ use crate::cell::{EveryCell, ReadError, SlotCell};
 // forgotten beside the claim of its key. Before a second cell, the slot of the digest stands first in the primary
 // key, and the claim is looked up in its own cell.
 
-/// The first key stays. Its own repeats move the expiry on.
+/// The first key stays. Its own repeats move the expiry on. A delivery that started nothing ($6) gives its place to
+/// one with the same body and unsigned parts: a trigger that was changed to take it then does.
 const REMEMBER: &str = "
     WITH made AS (
         INSERT INTO seen_bodies AS s (namespace_id, flow, digest, claim_id, expires_at)
         VALUES ($1, $2, $3, $4,
                 date_trunc('minute', moment() + make_interval(secs => $5::float8 + 120)))
             ON CONFLICT (namespace_id, flow, digest) DO UPDATE
-           SET expires_at = EXCLUDED.expires_at
-         WHERE s.claim_id = EXCLUDED.claim_id AND s.expires_at < EXCLUDED.expires_at
+           SET claim_id = EXCLUDED.claim_id, expires_at = EXCLUDED.expires_at
+         WHERE (s.claim_id = EXCLUDED.claim_id AND s.expires_at < EXCLUDED.expires_at)
+            OR s.claim_id = $6
      RETURNING claim_id)
     SELECT claim_id FROM made
      UNION ALL
@@ -64,8 +67,10 @@ pub struct Body<'a> {
     pub flow: &'a str,
     /// SHA-256 of its bytes.
     pub digest: &'a [u8; 32],
-    /// The key under which it comes now.
+    /// The key under which it comes now; if it starts nothing, the same as `passed_over`.
     pub claim: ClaimId,
+    /// The stand-in for a key that a delivery with the same unsigned parts has if it starts nothing.
+    pub passed_over: Option<ClaimId>,
     /// How long the flow remembers keys.
     pub keep: Span,
 }
@@ -82,12 +87,19 @@ pub async fn remember(cell: SlotCell<'_>, body: Body<'_>) -> Result<Option<Claim
     let keep_secs = body.keep.as_secs_f64();
     let digest = body.digest.as_slice();
     let claim = body.claim.as_uuid();
+    let passed_over = body.passed_over.as_ref().map(ClaimId::as_uuid);
     let client = cell.reader().await?;
-    let statement = client.prepare_cached(REMEMBER).await?;
     let row = client
         .query_opt(
-            &statement,
-            &[&body.namespace_id, &body.flow, &digest, claim, &keep_secs],
+            REMEMBER,
+            &[
+                &body.namespace_id,
+                &body.flow,
+                &digest,
+                claim,
+                &keep_secs,
+                &passed_over,
+            ],
         )
         .await?;
     Ok(row.map(|row| ClaimId::from_uuid(row.get::<_, Uuid>(0))))

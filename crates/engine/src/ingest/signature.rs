@@ -73,16 +73,23 @@ impl<'a> SignedRequest<'a> {
             .map(|(_, value)| value.as_str())
     }
 
+    /// Whether the body can be nothing but JSON: a list or a map.
+    fn is_list_or_map(&self) -> bool {
+        let first = self.body.iter().find(|byte| !byte.is_ascii_whitespace());
+        matches!(first, Some(b'{' | b'['))
+    }
+
     /// Whether the body is a form. A body that is declared a form and yet begins as JSON was sent
     /// by a program that declares everything a form, as curl does.
     pub(super) fn is_form(&self) -> bool {
-        let first = self.body.iter().find(|byte| !byte.is_ascii_whitespace());
-        if matches!(first, Some(b'{' | b'[')) {
+        if self.is_list_or_map() {
             return false;
         }
         let kind = self.header("content-type").unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
+        // The header is seldom signed: what reads as JSON is JSON, whatever it is declared.
         kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+            && json::parse_strict(self.body).is_err()
     }
 }
 
@@ -98,6 +105,24 @@ pub(super) fn judge(
         WebhookAuth::Token { header, .. } => judge_token(header, secrets, call),
         WebhookAuth::Signature { signature, .. } => judge_signature(signature, secrets, call, now),
     }
+}
+
+/// SHA-256 of the signed text, where that text does not settle its payload. The text is all that a
+/// captured delivery has one of: its body may be spelled and divided in many ways under one signature.
+pub(super) fn text_digest(auth: &WebhookAuth, call: &SignedRequest<'_>) -> Option<[u8; 32]> {
+    let WebhookAuth::Signature { signature, .. } = auth else {
+        return None;
+    };
+    if signature.settles_payload() {
+        return None;
+    }
+    let (entries, _) = entries(
+        signature,
+        call.header(&signature.header).unwrap_or_default(),
+    );
+    let sent = signature.sent.as_ref();
+    let time = sent.and_then(|sent| stated_time(sent, &entries, call));
+    Some(Sha256::digest(Message::of(signature, call, time).joined()).into())
 }
 
 fn judge_token(

@@ -13,6 +13,7 @@ use super::challenge;
 use super::delivery::{fingerprint, read_form, read_payload, tell, to_object};
 use super::inbound::{Request, describe};
 use super::input::{note_refusal, note_unread};
+use super::replay::Seen;
 use super::signature::{self, SignedRequest, VerifyError};
 use super::{Inbound, Intake, IntakeError, refuse, replay};
 use crate::catalogue::Release;
@@ -49,6 +50,8 @@ pub struct Authentic {
     release: Arc<Release>,
     arrival: WebhookRequest,
     is_form: bool,
+    /// SHA-256 of the signed text, where that does not settle the payload.
+    text_digest: Option<[u8; 32]>,
 }
 
 impl Authentic {
@@ -76,6 +79,7 @@ impl Authentic {
             release,
             arrival,
             is_form: false,
+            text_digest: None,
         })
     }
 }
@@ -135,11 +139,15 @@ impl Runtime {
         };
         let is_form = call.is_form();
         match signature::judge(&webhook.auth, &secrets, &call, self.clock.now()) {
-            Ok(()) => Ok(Authentic {
-                release,
-                arrival,
-                is_form,
-            }),
+            Ok(()) => {
+                let text_digest = signature::text_digest(&webhook.auth, &call);
+                Ok(Authentic {
+                    release,
+                    arrival,
+                    is_form,
+                    text_digest,
+                })
+            }
             Err(error) => {
                 note_auth_failure(self, &release, error);
                 Err(IntakeError::SignatureInvalid)
@@ -157,11 +165,16 @@ impl Runtime {
             release,
             arrival,
             is_form,
+            text_digest,
         } = delivery;
         let webhook = webhook_of(&release)?;
-        let digest: Option<[u8; 32]> = webhook
-            .holds_replays
-            .then(|| Sha256::digest(&arrival.body).into());
+        let digest = webhook.holds_replays.then(|| match text_digest {
+            Some(digest) => (digest, false),
+            None => (Sha256::digest(&arrival.body).into(), true),
+        });
+        let seen = |read: (&Request, &Value)| {
+            digest.map(|digest| Seen::of(&release, webhook, digest, read))
+        };
         let read = match is_form {
             true => read_form(&arrival.body),
             false => read_payload(arrival.body),
@@ -169,6 +182,9 @@ impl Runtime {
         let (input, text) = match read {
             Ok(read) => read,
             Err(error) => {
+                // Another reading of the same text may be one that can be read.
+                let unread = seen((&Request::default(), &Value::Null));
+                replay::pass_over(self, &release, unread.as_ref()).await?;
                 note_refusal(self, &release, &error, &error.to_string()).await;
                 return Err(error);
             }
@@ -182,14 +198,19 @@ impl Runtime {
             false => Value::Null,
         };
         let (request, trigger) = (Request { headers, query }, describe(TriggerKind::Webhook));
+        let seen = seen((&request, &input));
         let scope = request.scope(&release, &trigger, &input);
         let key = match tell(webhook.when.as_ref(), &webhook.key, &scope) {
             Ok(Some(key)) => key,
             Ok(None) => {
+                replay::pass_over(self, &release, seen.as_ref()).await?;
                 self.metrics.ignored.add_one();
                 return Ok(Intake::Ignored);
             }
-            Err(reason) => return Err(refuse(self, &release, reason).await),
+            Err(reason) => {
+                replay::pass_over(self, &release, seen.as_ref()).await?;
+                return Err(refuse(self, &release, reason).await);
+            }
         };
         let Request { headers, query } = request;
         let (kind, named, mismatch) = (
@@ -207,10 +228,13 @@ impl Runtime {
         if !webhook.clock_fields.is_empty() {
             inbound.fingerprint = fingerprint(&inbound.input, &webhook.clock_fields);
         }
-        self.must_fit(&inbound).await?;
+        if let Err(error) = self.must_fit(&inbound).await {
+            replay::pass_over(self, &release, seen.as_ref()).await?;
+            return Err(error);
+        }
         self.must_have_room(&inbound).await?;
-        let earlier = match &digest {
-            Some(digest) => replay::earlier_key(self, &release, digest, &inbound.key).await?,
+        let earlier = match &seen {
+            Some(seen) => replay::earlier_key(self, &release, seen, &inbound.key).await?,
             None => None,
         };
         match earlier {

@@ -127,6 +127,13 @@ pub enum Unit {
 pub(super) const FIVE_MINUTES: Span = Span::from_const_secs(300);
 
 impl PresetSignature {
+    /// Whether one signed text has one payload: the body stands in it as it came. A form's fields with
+    /// nothing between them have many readings.
+    #[must_use]
+    pub fn settles_payload(&self) -> bool {
+        self.signed.contains(&PresetPart::Body)
+    }
+
     /// One HMAC-SHA256 over the body alone, the whole header but a prefix.
     pub(super) const fn over_body(header: &'static str, schemes: &'static [PresetScheme]) -> Self {
         Self {

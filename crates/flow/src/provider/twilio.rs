@@ -9,7 +9,8 @@ use super::{
 pub(super) const PRESET: Provider = Provider {
     name: "twilio",
     title: "Twilio",
-    // The token in `I-Twilio-Idempotency-Token` is not signed; these fields are.
+    // The token in `I-Twilio-Idempotency-Token` is not signed. These fields are, though not where one
+    // ends and the next begins: so the signed text is remembered, too.
     key: concat!(
         r#"default(input.MessageSid, input.CallSid) + "/" + "#,
         r#"default(input.MessageStatus, default(input.CallStatus, input.SmsStatus))"#,

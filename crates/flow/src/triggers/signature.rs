@@ -86,6 +86,13 @@ pub enum SentAt {
 }
 
 impl Signature {
+    /// Whether one signed text has one payload: the body stands in it as it came. A form's fields with
+    /// nothing between them have many readings: a name may pass for the end of the value before it.
+    #[must_use]
+    pub fn settles_payload(&self) -> bool {
+        self.signed.contains(&SignedPart::Body)
+    }
+
     /// Whether only the source can have chosen what stands at a path of a delivery.
     #[must_use]
     pub fn covers(&self, path: &Path) -> bool {
@@ -97,8 +104,10 @@ impl Signature {
                 let is_time = time == Some(&SentAt::Header(name.clone())) && has(&SignedPart::Sent);
                 is_time || has(&SignedPart::Header(name))
             }),
-            "query" => has(&SignedPart::Url) || has(&SignedPart::UrlDecoded),
-            // The payload is signed by every scheme, and the rest is not the sender's to say.
+            // An address is signed with its escapes undone, or runs into the form behind it.
+            "query" => false,
+            "input" => self.settles_payload(),
+            // The rest is not the sender's to say.
             _ => true,
         }
     }

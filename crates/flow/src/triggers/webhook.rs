@@ -6,13 +6,16 @@ mod schema;
 
 pub use auth::WebhookAuth;
 
+use std::collections::BTreeSet;
+
 use semel_model::{FlowName, Mismatch, Span, TriggerKind};
 use serde::Serialize;
 
 use super::fields::{mismatch, replays, resumes};
 use super::order::{self, Order};
 use super::{Proof, TriggerSpec};
-use crate::expr::Expr;
+use crate::expr::{Expr, Path};
+use crate::outline::Outline;
 use crate::provider::{self, Challenge, Provider};
 use crate::tree::Record;
 
@@ -71,8 +74,8 @@ pub struct Webhook {
     /// Whether a repeat replays a run that failed, on the release that is live then.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub replays: bool,
-    /// Whether a signed body that comes again under another key is held for an operator. True only
-    /// where the signature does not cover the key.
+    /// Whether what is signed and comes again under another key is held for an operator. True only
+    /// where the signature does not cover the key, or what `when` reads.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub holds_replays: bool,
     /// Paths of the payload that may differ between two deliveries of one event, and so are no
@@ -94,6 +97,7 @@ pub(super) fn lower(record: &Record, flow: &FlowName) -> Option<Webhook> {
         None => None,
     };
     let auth = WebhookAuth::lower(record, provider)?;
+    let when = record.expr("when").map(|placed| placed.expr.clone());
     let key = match (record.expr("key"), provider) {
         (Some(placed), _) => placed.expr.clone(),
         (None, Some(provider)) => Expr::compile(provider.key, &KEY_ROOTS).ok()?,
@@ -101,12 +105,12 @@ pub(super) fn lower(record: &Record, flow: &FlowName) -> Option<Webhook> {
     };
     Some(Webhook {
         path,
-        when: record.expr("when").map(|placed| placed.expr.clone()),
+        holds_replays: holds_replays(record, &auth, &key, when.as_ref()),
+        when,
         order: order::lower(record),
         mismatch: mismatch(record),
         resumes: resumes(record),
         replays: replays(record),
-        holds_replays: !covers_key(&auth, &key) && record.word("replay") == Some("hold"),
         clock_fields: provider.map_or_else(Vec::new, |provider| {
             let fields = provider.clock_fields.iter();
             fields.map(|field| (*field).to_owned()).collect()
@@ -121,14 +125,59 @@ pub(super) fn lower(record: &Record, flow: &FlowName) -> Option<Webhook> {
     })
 }
 
-/// Whether a sender who merely captured a delivery cannot send it again under another key. Without
+/// A text that does not settle its payload is always held: no source sends one text for two intents.
+fn holds_replays(record: &Record, auth: &WebhookAuth, key: &Expr, when: Option<&Expr>) -> bool {
+    let must = match auth {
+        WebhookAuth::None | WebhookAuth::Token { .. } => false,
+        WebhookAuth::Signature { signature, .. } => !signature.settles_payload(),
+    };
+    let covered = covers(auth, key) && when.is_none_or(|when| covers(auth, when));
+    !covered && (must || record.word("replay") == Some("hold"))
+}
+
+/// Whether a sender who merely captured a delivery cannot send it again with another value of this. Without
 /// a signature there is nothing to capture: a sender who can deliver once can deliver anything.
-fn covers_key(auth: &WebhookAuth, key: &Expr) -> bool {
+fn covers(auth: &WebhookAuth, expr: &Expr) -> bool {
     match auth {
         WebhookAuth::None | WebhookAuth::Token { .. } => true,
         WebhookAuth::Signature { signature, .. } => {
-            let paths = key.references();
+            let paths = expr.references();
             paths.iter().all(|path| signature.covers(path))
         }
+    }
+}
+
+impl Webhook {
+    /// The paths that `when` reads and the signature does not cover. Empty without a signature.
+    #[must_use]
+    pub fn unsigned_in_when(&self) -> Vec<&Path> {
+        let WebhookAuth::Signature { signature, .. } = &self.auth else {
+            return vec![];
+        };
+        let read = self.when.iter().flat_map(Expr::references);
+        read.filter(|path| !signature.covers(path)).collect()
+    }
+}
+
+/// The paths that a flow reads and the signature of its deliveries does not cover, without repeats. Of the
+/// payload only `input` as a whole: it is covered or not as one.
+pub(crate) fn unsigned(webhook: &Record, outline: &Outline<'_>) -> Vec<String> {
+    let auth = WebhookAuth::lower(webhook, provider_of(webhook));
+    let Some(WebhookAuth::Signature { signature, .. }) = auth else {
+        return vec![];
+    };
+    let mut found = BTreeSet::new();
+    outline.each_expr(|_, _, placed| {
+        let paths = placed.expr.references().iter();
+        let open = paths.filter(|path| !signature.covers(path));
+        found.extend(open.map(shown));
+    });
+    found.into_iter().collect()
+}
+
+fn shown(path: &Path) -> String {
+    match path.root.as_str() {
+        "input" => path.root.clone(),
+        _ => path.to_string(),
     }
 }

@@ -35,9 +35,15 @@ impl<'a> Message<'a> {
             pieces: Vec::with_capacity(signature.signed.len()),
             is_whole: true,
         };
+        let mut behind_address = false;
         for part in &signature.signed {
             let piece = piece(part, call, time);
             message.is_whole &= piece.is_some();
+            // Nothing marks the end of an address. A list or a map of JSON alone begins at one place of
+            // the text, because the bracket that ends it is that of its beginning.
+            let is_body = matches!(part, SignedPart::Body);
+            message.is_whole &= !(is_body && behind_address) || call.is_list_or_map();
+            behind_address = matches!(part, SignedPart::Url | SignedPart::UrlDecoded);
             message.pieces.extend(piece);
         }
         message

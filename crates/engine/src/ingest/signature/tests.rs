@@ -364,6 +364,91 @@ fn twilio_names_a_body_that_is_no_form_by_its_digest() {
     );
 }
 
+/// A form to a hook of Twilio, which nobody has signed.
+fn twilio_form(target: &str, body: &str) -> Request {
+    let kind = "application/x-www-form-urlencoded".to_owned();
+    Request {
+        auth: auth("{ provider: twilio, secret: s }"),
+        secrets: vec!["token".to_owned()],
+        headers: vec![("content-type".to_owned(), kind)],
+        url: format!("https://semel.example/hook{target}"),
+        body: body.as_bytes().to_vec(),
+        now: Timestamp::UNIX_EPOCH,
+    }
+}
+
+#[test]
+fn one_signed_text_has_one_digest_whatever_its_fields_are_said_to_be() {
+    let digest = |request: &Request| {
+        let query: Vec<(String, String)> = Vec::new();
+        let call = SignedRequest {
+            headers: &request.headers,
+            url: &request.url,
+            query: &query,
+            body: &request.body,
+        };
+        text_digest(&request.auth, &call)
+    };
+    let genuine = digest(&twilio_form(
+        "?a=1",
+        "Body=hi&MessageSid=SM1&MessageStatus=sent",
+    ));
+
+    assert!(genuine.is_some());
+    for (target, body) in [
+        ("?a=1", "MessageStatus=sent&MessageSid=SM1&Body=hi"),
+        ("?a=1", "Body=%68i&MessageSid=SM1&MessageStatus=sent"),
+        ("?a=1", "Body=hi&MessageSid=SM1MessageStatussent"),
+        ("?a=1Bodyhi", "MessageSid=SM1&MessageStatus=sent"),
+    ] {
+        assert_eq!(
+            digest(&twilio_form(target, body)),
+            genuine,
+            "{target} {body}"
+        );
+    }
+    let other = twilio_form("?a=1", "Body=hi&MessageSid=SM2&MessageStatus=sent");
+    assert_ne!(digest(&other), genuine);
+    for (name, request) in firsts() {
+        let settled = request.signature().settles_payload();
+        assert_eq!(digest(&request).is_none(), settled, "{name}");
+        assert_eq!(settled, name != "twilio", "{name}");
+    }
+}
+
+#[test]
+fn behind_an_address_only_a_list_or_a_map_is_taken() {
+    let provider = provider::find("hubspot").unwrap();
+    let sample = sample(provider.name);
+    let mut request = request(provider, &sample, &sample.first);
+    let body = String::from_utf8(request.body.clone()).unwrap();
+    let (moved, rest) = body.split_at(1);
+    request.url = format!("{}{moved}", request.url);
+    request.body = rest.strip_prefix('{').unwrap().as_bytes().to_vec();
+    request.url.push('{');
+
+    assert_eq!(request.judge(), Err(VerifyError::Incomplete));
+}
+
+#[test]
+fn what_reads_as_json_is_json_whatever_it_is_declared() {
+    for (body, is_form) in [
+        ("5", false),
+        ("\"a=1\"", false),
+        (" [1]", false),
+        ("a=1", true),
+    ] {
+        let request = twilio_form("", body);
+        let call = SignedRequest {
+            headers: &request.headers,
+            url: &request.url,
+            query: &[],
+            body: &request.body,
+        };
+        assert_eq!(call.is_form(), is_form, "{body}");
+    }
+}
+
 mod described;
 
 proptest! {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::provider_of;
 use crate::diagnostic::{Code, Report};
+use crate::provider::PresetSignature;
 use crate::steps::http::is_header_name;
 use crate::tree::Record;
 
@@ -47,6 +48,15 @@ pub(super) fn check(report: &mut Report<'_>, webhook: &Record) {
         let message = "`within` limits how long a response is held, and this one is not";
         let help = "add `respond: result`, or leave `within` out";
         let span = webhook.name_span("within");
+        report.add(Code::FieldConflict, span, message, help);
+    }
+    let settles = named.and_then(|provider| provider.signature.as_ref());
+    let settles = settles.is_none_or(PresetSignature::settles_payload);
+    if !settles && !webhook.has("auth") && webhook.word("replay") == Some("accept") {
+        let message = "this source signs fields with nothing between them, so one signed text has \
+                       many readings: replays are always held";
+        let help = "leave `replay` out";
+        let span = webhook.name_span("replay");
         report.add(Code::FieldConflict, span, message, help);
     }
     if let Some(auth) = webhook.map("auth") {
