@@ -61,6 +61,23 @@ async fn the_exit_status_of_a_command_settles_its_task() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_command_of_a_worker_does_not_get_its_token() -> Result<()> {
+    let place = Place::open().await?;
+    place.start("seen").await?;
+
+    let command = r#"echo "${SEMEL_KEY:+key} ${SEMEL_TOKEN:-none}""#;
+    let _worker = Program::semel()?
+        .args(["worker", "--queue", "work", "--url", place.desk.url()])
+        .env("SEMEL_TOKEN", place.desk.token())
+        .args(["--", "sh", "-c", command])
+        .start()?;
+
+    let seen = place.stands("seen", "succeeded").await?;
+    assert_eq!(seen["result"], json!("key none"));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_worker_that_is_asked_to_stop_finishes_what_runs() -> Result<()> {
     let place = Place::open().await?;
     place.start("slow").await?;

@@ -13,6 +13,8 @@ pub(crate) const FILE_EXISTS: &str = "file-exists";
 pub(crate) const FILE_NOT_FOUND: &str = "file-not-found";
 /// There is no token.
 pub(crate) const TOKEN_MISSING: &str = "token-missing";
+/// The token is not sent to the configured server.
+pub(crate) const TOKEN_WITHHELD: &str = "token-withheld";
 /// A `semel dev` runs in this directory.
 pub(crate) const ALREADY_RUNNING: &str = "already-running";
 /// Another program listens there.
@@ -56,13 +58,14 @@ macro_rules! page {
 }
 
 /// The page of each code.
-pub(crate) const PAGES: [(&str, &str); 22] = [
+pub(crate) const PAGES: [(&str, &str); 23] = [
     page!("usage"),
     page!("local"),
     page!("config"),
     page!("file-exists"),
     page!("file-not-found"),
     page!("token-missing"),
+    page!("token-withheld"),
     page!("already-running"),
     page!("address-in-use"),
     page!("migrations-pending"),
@@ -97,6 +100,7 @@ mod tests {
             FILE_EXISTS,
             FILE_NOT_FOUND,
             TOKEN_MISSING,
+            TOKEN_WITHHELD,
             ALREADY_RUNNING,
             ADDRESS_IN_USE,
             MIGRATIONS_PENDING,

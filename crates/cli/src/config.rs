@@ -98,24 +98,33 @@ impl Config {
         Some(Setting { value, source })
     }
 
+    /// Whether somebody chose the value of a key.
+    pub(crate) fn is_set(&self, key: Key, flag: Option<&str>) -> bool {
+        let found = self.find(key, flag);
+        found.is_some_and(|setting| setting.source != Source::Default)
+    }
+
     /// What `semel dev` left.
     pub(crate) fn find_local(&self, key: Key) -> Option<String> {
         self.said_locally(key).map(|(value, _)| value)
     }
 
-    /// The folder of `semel dev`: of the working directory, or of the nearest one above it. One
-    /// above is taken only where it is this user's: a stranger's would lead a token astray.
+    /// The folder of `semel dev`: of the working directory, or of the nearest one above it.
     fn local_folder(&self) -> Option<PathBuf> {
-        let here = self.directory.join(LOCAL_FOLDER);
-        if here.is_dir() {
-            return Some(here);
-        }
-        let me = rustix::process::geteuid().as_raw();
-        let mut above = self.directory.ancestors().skip(1);
-        above.find_map(|directory| {
+        self.folder_of(rustix::process::geteuid().as_raw())
+    }
+
+    /// The folder is taken only where it is the user's own: with a stranger's, secrets and payloads
+    /// would go to the stranger's server.
+    fn folder_of(&self, user: u32) -> Option<PathBuf> {
+        self.directory.ancestors().find_map(|directory| {
             let folder = directory.join(LOCAL_FOLDER);
-            let there = std::fs::symlink_metadata(&folder).ok()?;
-            (there.is_dir() && there.uid() == me).then_some(folder)
+            let there = if directory == self.directory {
+                std::fs::metadata(&folder).ok()?
+            } else {
+                std::fs::symlink_metadata(&folder).ok()?
+            };
+            (there.is_dir() && there.uid() == user).then_some(folder)
         })
     }
 
@@ -125,9 +134,14 @@ impl Config {
         Some((value.clone(), Source::Env(name)))
     }
 
+    /// `semel dev` leaves plain files. A link could have come with a clone, and would send a secret that
+    /// stands elsewhere, as the token, to the address beside it.
     fn said_locally(&self, key: Key) -> Option<(String, Source)> {
         let name = key.local()?;
         let path = self.local_folder()?.join(name);
+        if !std::fs::symlink_metadata(&path).ok()?.is_file() {
+            return None;
+        }
         let text = std::fs::read_to_string(path).ok()?;
         let text = text.trim();
         (!text.is_empty()).then(|| (text.to_owned(), Source::Local(name)))
@@ -182,6 +196,43 @@ mod tests {
 
         assert_eq!(found.value, "http://local");
         assert_eq!(found.source, Source::Local("url"));
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_not_taken() {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), ".semel/url", "http://local\n");
+        let me = rustix::process::geteuid().as_raw();
+        let config = config(directory.path(), &[]);
+
+        assert_eq!(config.folder_of(me), Some(directory.path().join(".semel")));
+        assert_eq!(config.folder_of(me.wrapping_add(1)), None);
+    }
+
+    #[test]
+    fn a_link_to_a_secret_elsewhere_is_no_token() {
+        let directory = tempfile::tempdir().unwrap();
+        write(directory.path(), "own/token", "hush\n");
+        write(directory.path(), "clone/.semel/url", "http://local\n");
+        let clone = directory.path().join("clone");
+        let link = clone.join(".semel/token");
+        std::os::unix::fs::symlink("../../own/token", link).unwrap();
+
+        let config = config(&clone, &[]);
+
+        assert_eq!(config.find(Key::Token, None), None);
+        assert_eq!(config.find(Key::Url, None).unwrap().value, "http://local");
+    }
+
+    #[test]
+    fn a_default_is_not_what_somebody_chose() {
+        let directory = tempfile::tempdir().unwrap();
+        let (key, env) = (Key::SourceConnections, [("SEMEL_SOURCE_CONNECTIONS", "9")]);
+        let alone = config(directory.path(), &[]);
+
+        assert!(alone.find(key, None).is_some() && !alone.is_set(key, None));
+        assert!(alone.is_set(key, Some("9")));
+        assert!(config(directory.path(), &env).is_set(key, None));
     }
 
     #[test]

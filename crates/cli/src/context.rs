@@ -3,8 +3,9 @@
 use crate::answer::Problem;
 use crate::config::{Config, Key, Setting};
 use crate::global::Global;
-use crate::output::Reader;
+use crate::output::{self, Reader};
 use crate::style::Style;
+use crate::text;
 
 /// What every command is given.
 pub(crate) struct Context {
@@ -18,6 +19,9 @@ pub(crate) struct Context {
 impl Context {
     /// Reads what is configured.
     pub(crate) fn new(global: Global) -> Result<Self, Problem> {
+        if global.token.is_some() {
+            output::note(&text::on_the_command_line("--token", Key::Token.env()));
+        }
         Ok(Self {
             reader: global.reader(),
             style: Style::of_stdout(),
@@ -46,6 +50,11 @@ impl Context {
     /// Where the `semel dev` of this directory listens, while it does.
     pub(crate) fn local_url(&self) -> Option<String> {
         self.config.find_local(Key::Url)
+    }
+
+    /// Whether a token may cross the network in the clear.
+    pub(crate) const fn may_send_in_the_clear(&self) -> bool {
+        self.global.insecure
     }
 
     /// The token that they show.

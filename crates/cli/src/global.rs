@@ -14,9 +14,12 @@ pub(crate) struct Global {
     /// The server to speak to [env: SEMEL_URL].
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
-    /// The token to show [env: SEMEL_TOKEN].
+    /// The token to show [env: SEMEL_TOKEN, which other users of this machine cannot read].
     #[arg(long, global = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
+    /// Send the token over plain HTTP to another machine, too: whoever reads the network has it then.
+    #[arg(long, global = true)]
+    pub(crate) insecure: bool,
 }
 
 impl Global {

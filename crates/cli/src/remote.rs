@@ -1,6 +1,10 @@
 //! The server, as client commands see it: whom to ask, what its refusals mean, and the keys under
 //! which a command can be repeated.
 
+mod destination;
+
+pub(crate) use destination::{is_readable_on_the_way, is_this_machine};
+
 use semel_api::{Client, ClientError, Code};
 use semel_model::id::digest;
 
@@ -32,6 +36,7 @@ pub(crate) fn client(ctx: &Context) -> Result<Client, Problem> {
         let problem = Problem::new(Outcome::Denied, code::TOKEN_MISSING, message);
         return Err(problem.hint("pass --token or set SEMEL_TOKEN for that server"));
     }
+    destination::check(&url, &token, ctx.may_send_in_the_clear())?;
     Client::new(&url.value, &token.value).map_err(|error| {
         let said = if url.source == Source::Default {
             String::new()

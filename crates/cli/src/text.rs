@@ -79,14 +79,44 @@ pub(crate) fn offset(start: Timestamp, at: Timestamp) -> String {
     }
 }
 
-/// A word of a command line, quoted where a shell would take it apart.
+/// A word of a command line, quoted where a shell would take it apart. Characters that could steer a
+/// terminal are written by their number, as shells with `$'…'` read it.
 pub(crate) fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    let steers = |c: char| c.is_control() || steers_direction(c);
     if !text.is_empty() && text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
+        return text.to_owned();
     }
+    if !text.chars().any(steers) {
+        return format!("'{}'", text.replace('\'', r"'\''"));
+    }
+    let letters = text.chars().map(|letter| match letter {
+        '\'' | '\\' => format!("\\{letter}"),
+        letter if steers(letter) => format!("\\U{:08x}", u32::from(letter)),
+        letter => letter.to_string(),
+    });
+    format!("$'{}'", letters.collect::<String>())
+}
+
+/// The last word of a command line, from elsewhere: `--` stands before a word that would be read as
+/// an option.
+pub(crate) fn operand(text: &str) -> String {
+    let mark = if text.starts_with('-') { "-- " } else { "" };
+    format!("{mark}{}", shell_word(text))
+}
+
+/// Says what to do instead of writing a secret on the command line.
+pub(crate) fn on_the_command_line(option: &str, variable: &str) -> String {
+    format!(
+        "warning: every user of this machine can read {option} in its list of processes; set \
+         {variable} instead"
+    )
+}
+
+/// An option with its value, which is read as the value even where it begins like an option.
+pub(crate) fn option(name: &str, value: &str) -> String {
+    let mark = if value.starts_with('-') { '=' } else { ' ' };
+    format!("--{name}{mark}{}", shell_word(value))
 }
 
 #[cfg(test)]
@@ -126,5 +156,15 @@ mod tests {
         assert_eq!(shell_word("order-42"), "order-42");
         assert_eq!(shell_word("it's 1"), r"'it'\''s 1'");
         assert_eq!(shell_word(""), "''");
+        assert_eq!(shell_word("a\u{1b}[2J'"), r"$'a\U0000001b[2J\''");
+    }
+
+    #[test]
+    fn a_word_from_elsewhere_is_never_an_option() {
+        assert_eq!(operand("order-42"), "order-42");
+        assert_eq!(operand("--url=http://x"), "-- --url=http://x");
+        assert_eq!(operand("-a b"), "-- '-a b'");
+        assert_eq!(option("from", "charge"), "--from charge");
+        assert_eq!(option("from", "--url=http://x"), "--from=--url=http://x");
     }
 }

@@ -380,6 +380,125 @@ fn the_token_of_dev_is_not_shown_to_another_server() {
 }
 
 #[test]
+fn a_server_that_a_file_of_the_directory_names_does_not_get_the_token_of_the_environment() {
+    let clone = directory();
+    let stranger = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+    stranger.set_nonblocking(true).expect("no wait");
+    let url = format!("http://{}", stranger.local_addr().expect("an address"));
+    let list = |words: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_semel"))
+            .args(words)
+            .current_dir(clone.path())
+            .env_clear()
+            .env("SEMEL_TOKEN", "semel_hush")
+            .output()
+            .expect("semel runs")
+    };
+    let refused = |words: &[&str]| {
+        let output = list(words);
+        assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+        let read = object(&output);
+        assert_eq!(read["error"]["code"], "token-withheld");
+        assert!(read["error"]["hint"].to_string().contains("SEMEL_URL"));
+        assert_eq!(read["next"], serde_json::json!([]));
+        assert!(!stdout(&output).contains("hush"));
+    };
+
+    std::fs::write(clone.path().join("semel.toml"), format!("url = '{url}'\n")).expect("a file");
+    refused(&["run", "list", "--json"]);
+    refused(&["run", "list", "--json", "--token", "semel_hush"]);
+    std::fs::create_dir(clone.path().join(".semel")).expect("a folder");
+    std::fs::write(clone.path().join(".semel/url"), format!("{url}\n")).expect("a file");
+    refused(&["run", "list", "--json"]);
+    let looked = list(&["doctor"]);
+
+    let told = stdout(&looked);
+    assert!(told.contains("is not sent to"), "{told}");
+    let asked = stranger.accept().map(|_| ());
+    let none = asked.map_err(|error| error.kind());
+    assert_eq!(none, Err(std::io::ErrorKind::WouldBlock), "nobody asked");
+}
+
+#[test]
+fn a_token_crosses_the_network_in_the_clear_only_if_that_is_asked_for() {
+    let place = directory();
+    // Another machine's address to the command, and nobody listens there.
+    let words = [
+        "--url",
+        "http://0.0.0.0:1",
+        "--token",
+        "t",
+        "run",
+        "list",
+        "--json",
+    ];
+
+    let refused = semel(place.path(), &words);
+    let asked = semel(place.path(), &[&words[..], &["--insecure"]].concat());
+
+    assert_eq!(refused.status.code(), Some(7));
+    let read = object(&refused);
+    assert_eq!(read["error"]["code"], "token-withheld");
+    assert!(read["error"]["hint"].to_string().contains("https://"));
+    assert_eq!(asked.status.code(), Some(8), "{}", stdout(&asked));
+}
+
+#[test]
+fn a_secret_on_the_command_line_is_warned_of_and_not_shown() {
+    let place = directory();
+    let token = ["--token", "semel_hush", "config", "show", "--json"];
+    let distant = "postgresql://semel:hunter2@db.example/semel";
+
+    let told = semel(place.path(), &token);
+    let quiet = semel(place.path(), &["config", "show"]);
+    let database = semel(place.path(), &["migrate", "--database", distant]);
+
+    assert!(told.status.success(), "{}", stderr(&told));
+    assert!(stderr(&told).contains("set SEMEL_TOKEN instead"));
+    assert_eq!(stderr(&quiet), "");
+    assert!(stderr(&database).contains("set DATABASE_URL instead"));
+    for output in [&told, &database] {
+        let said = stdout(output) + &stderr(output);
+        assert!(
+            !said.contains("hush") && !said.contains("hunter2"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn doctor_says_where_others_can_read_what_is_sent() {
+    let place = directory();
+    let transport = |words: &[&str]| {
+        let looked = object(&semel(
+            place.path(),
+            &[&["doctor", "--json"], words].concat(),
+        ));
+        let lines = looked["data"].as_array().expect("lines").clone();
+        lines
+            .into_iter()
+            .find(|line| line["subject"] == "transport")
+    };
+    let serve = |text: &str| {
+        let text = format!("[serve]\n{text}\n");
+        std::fs::write(place.path().join("semel.toml"), text).expect("a file");
+    };
+
+    assert_eq!(transport(&[]), None, "nothing leaves this machine");
+    let distant = transport(&["--url", "http://10.0.0.9:7171"]).expect("a line");
+    serve("listen = '0.0.0.0:7171'");
+    let open = transport(&[]).expect("a line");
+    serve("listen = '0.0.0.0:7171'\npublic_url = 'https://semel.example'");
+    let proxied = transport(&[]);
+
+    for line in [distant, open] {
+        assert_eq!(line["state"], "warn", "{line}");
+        assert!(line["mend"].to_string().contains("https"), "{line}");
+    }
+    assert_eq!(proxied, None);
+}
+
+#[test]
 fn an_archive_that_cannot_be_written_is_refused() {
     let place = directory();
     let write = |name: &str, text: &str| std::fs::write(place.path().join(name), text);

@@ -12,9 +12,10 @@ use serde_json::json;
 use url::Url;
 
 use crate::answer::{Answer, Problem};
+use crate::config::Key;
 use crate::context::Context;
 use crate::output::Reader;
-use crate::remote;
+use crate::remote::{self, is_this_machine};
 
 /// The program that opens an address in the browser of a person's choice.
 const OPENER: &str = "xdg-open";
@@ -78,15 +79,6 @@ pub(crate) fn address(client: &Client, code: &SignInCode, page: Option<&str>) ->
     url.into()
 }
 
-fn is_this_machine(url: &Url) -> bool {
-    match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
-}
-
 /// Whether a browser could be asked to open an address.
 ///
 /// Every user of a machine can read the arguments of its programs, and the code in the address stands for
@@ -113,6 +105,8 @@ fn hand_over(opener: &str, folder: &Path, url: &str) -> io::Result<Child> {
     options.open(&file)?.write_all(leading_to(url).as_bytes())?;
     let mut opener = Command::new(opener);
     opener.arg(&file).stdin(Stdio::null());
+    // A browser outlives this command, and needs no token.
+    opener.env_remove(Key::Token.env());
     opener.stdout(Stdio::null()).stderr(Stdio::null());
     opener.spawn()
 }

@@ -113,24 +113,3 @@ fn changed(step: &str, field: &ChangedField) -> String {
         printable(&new)
     )
 }
-
-/// A value as one word of a shell's command line.
-pub(crate) fn as_word(value: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/@".contains(c);
-    match !value.is_empty() && value.chars().all(plain) {
-        true => value.to_owned(),
-        false => format!("'{}'", value.replace('\'', r"'\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_of_the_command_line_survives_the_shell() {
-        assert_eq!(as_word("charge"), "charge");
-        assert_eq!(as_word("it's"), r"'it'\''s'");
-        assert_eq!(as_word(""), "''");
-    }
-}

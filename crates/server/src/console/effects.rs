@@ -38,7 +38,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let mut command = "semel effect list".to_owned();
     for (name, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
         let option = name.replace('_', "-");
-        command.push_str(&format!(" --{option} {}", words::shell_word(value)));
+        command.push_str(&words::option(&option, value));
     }
     let links = PRESETS.iter().map(|(name, preset)| {
         let mut kept = typed.to_vec();

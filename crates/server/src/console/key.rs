@@ -40,7 +40,7 @@ async fn show_key(
 ) -> Answered {
     let json = words::address("/v1/find", &[("key", key)]);
     let found: FoundKey = visit.get(&json).await?;
-    let command = format!("semel find {}", words::shell_word(key));
+    let command = format!("semel find {}", words::operand(key));
     let mut shell = Shell::new(visit, "/runs", key, &json, &command);
     shell.search_for(key);
     let verdict = verdict(&found);
@@ -193,6 +193,7 @@ fn named(effects: &[OnceEffect]) -> Vec<String> {
             NamedEffectState::Done => format!("It was done once ({scope})."),
             NamedEffectState::InDoubt => format!("Whether it happened is unknown ({scope})."),
             NamedEffectState::Pending => format!("It is being performed ({scope})."),
+            NamedEffectState::Undoing => format!("It was done, and is being undone ({scope})."),
             NamedEffectState::Failed => format!("It was not done ({scope})."),
         }
     });

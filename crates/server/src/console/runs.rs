@@ -172,7 +172,7 @@ fn command(asked: &[(&str, &str)]) -> String {
     let mut command = "semel run list".to_owned();
     for (name, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
         let option = name.replace('_', "-");
-        command.push_str(&format!(" --{option} {}", words::shell_word(value)));
+        command.push_str(&words::option(&option, value));
     }
     command
 }

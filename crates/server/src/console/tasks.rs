@@ -39,13 +39,13 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let json = words::address("/v1/tasks", &asked);
     let mut command = "semel task list".to_owned();
     if !queue.is_empty() {
-        command.push_str(&format!(" --queue {}", words::shell_word(queue)));
+        command.push_str(&words::option("queue", queue));
     }
     if all {
         command.push_str(" --all");
     }
     if !cursor.is_empty() {
-        command.push_str(&format!(" --cursor {}", words::shell_word(cursor)));
+        command.push_str(&words::option("cursor", cursor));
     }
     let other = match all {
         true => Markup::text("Only open ones").link(&address(&visit, queue, "")),

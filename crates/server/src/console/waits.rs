@@ -27,7 +27,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
         command.push_str(" --all");
     }
     if !cursor.is_empty() {
-        command.push_str(&format!(" --cursor {}", words::shell_word(cursor)));
+        command.push_str(&words::option("cursor", cursor));
     }
     let here = visit.page("/waits");
     let other = match all {

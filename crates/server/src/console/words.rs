@@ -111,6 +111,18 @@ pub(super) fn shell_word(text: &str) -> String {
     format!("$'{}'", letters.collect::<String>())
 }
 
+/// The last word of a command, from elsewhere: `--` stands before a word that would be read as an option.
+pub(super) fn operand(text: &str) -> String {
+    let mark = if text.starts_with('-') { "-- " } else { "" };
+    format!("{mark}{}", shell_word(text))
+}
+
+/// An option with its value, behind a space: it is read as the value even where it begins like an option.
+pub(super) fn option(name: &str, value: &str) -> String {
+    let mark = if value.starts_with('-') { '=' } else { ' ' };
+    format!(" --{name}{mark}{}", shell_word(value))
+}
+
 /// Whether a character takes no room, turns others round, or controls a terminal.
 pub(super) fn is_unseen(letter: char) -> bool {
     letter.is_control()
@@ -140,6 +152,10 @@ mod tests {
         assert_eq!(shell_word("it's"), r"'it'\''s'");
         assert_eq!(shell_word(""), "''");
         assert_eq!(shell_word("a\u{202e}'"), r"$'a\U0000202e\''");
+        assert_eq!(operand("o-1"), "o-1");
+        assert_eq!(operand("--url=http://x"), "-- --url=http://x");
+        assert_eq!(option("flow", "a b"), " --flow 'a b'");
+        assert_eq!(option("flow", "--url=http://x"), " --flow=--url=http://x");
         assert_eq!(encoded("a b&c/ü"), "a%20b%26c%2F%C3%BC");
         assert_eq!(
             address("/v1/runs", &[("flow", ""), ("key", "a b")]),

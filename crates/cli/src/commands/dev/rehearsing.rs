@@ -8,7 +8,7 @@ use semel_store::rehearsals::{self, RehearsalView};
 use uuid::Uuid;
 
 use crate::output;
-use crate::text::printable;
+use crate::text::{operand, printable};
 
 /// How often it looks whether a rehearsal has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -67,7 +67,8 @@ fn line(file: &str, view: &RehearsalView) -> String {
         }
         Some(report) => {
             let violated = report.count(semel_rehearse::CaseVerdict::Violated);
-            format!("{file}: the rehearsal FAILED in {violated} cases: semel rehearse {file}")
+            let command = format!("semel rehearse {}", operand(file));
+            format!("{file}: the rehearsal FAILED in {violated} cases: {command}")
         }
         None => {
             let problem = view.problem.as_deref().unwrap_or("no report was made");

@@ -16,6 +16,7 @@ pub(super) async fn look(ctx: &Context) -> Vec<Line> {
         Ok(client) => client,
         Err(problem) => {
             let mend = "set SEMEL_URL and SEMEL_TOKEN, or run `semel dev` here";
+            let mend = problem.advice().unwrap_or(mend);
             return vec![Line::warn("server", problem.message(), mend)];
         }
     };

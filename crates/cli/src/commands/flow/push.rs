@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::output;
 use crate::remote;
 use crate::style::Style;
-use crate::text::{printable, shell_word};
+use crate::text::{operand, printable};
 
 /// Make a file the draft of its flow.
 ///
@@ -65,7 +65,7 @@ fn checked(file: &str, source: &str) -> Result<(Flow, Vec<String>), Problem> {
             format!("{file} cannot be pushed"),
         )
         .hint("fix what the diagnostics point at")
-        .next(format!("semel check {}", shell_word(file)))
+        .next(format!("semel check {}", operand(file)))
     })?;
     Ok((flow, told))
 }

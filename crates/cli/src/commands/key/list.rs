@@ -7,8 +7,7 @@ use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::remote;
 use crate::style::{Style, cell, render};
-use crate::text::{ago, printable};
-use crate::views::replay::as_word;
+use crate::text::{ago, operand, printable};
 
 /// List the keys of a flow that a run answers for, those of the newest runs first.
 #[derive(Debug, clap::Args)]
@@ -33,7 +32,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let answer = Answer::done(&page, table(&page.items, ctx.style));
     let answer = match page.items.first() {
         Some(first) => {
-            let key = as_word(&first.key);
+            let key = operand(&first.key);
             answer.next(format!("semel key show {} {key}", arguments.flow))
         }
         None => answer.note("no key is held"),

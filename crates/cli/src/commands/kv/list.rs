@@ -5,8 +5,8 @@ use semel_api::types::EntryFilter;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::remote;
+use crate::text::operand;
 use crate::views;
-use crate::views::replay::as_word;
 
 /// List entries by name, without their values.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let page = remote::client(ctx)?.list_entries(&filter).await?;
     let answer = Answer::done(&page, views::entry::table(&page.items, ctx.style));
     let answer = match page.items.first() {
-        Some(first) => answer.next(format!("semel kv get {}", as_word(&first.entry))),
+        Some(first) => answer.next(format!("semel kv get {}", operand(&first.entry))),
         None if page.next.is_some() => answer.note("none of the entries looked at matches"),
         None => answer.note("no entry matches"),
     };

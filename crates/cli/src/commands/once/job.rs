@@ -262,12 +262,12 @@ impl Job {
     fn doubt(&self, why: &str) -> Problem {
         let message = format!("whether this happened is in doubt: {why}");
         let problem = Problem::new(Outcome::InDoubt, code::ONCE_IN_DOUBT, message);
-        let line = stored::line("settle", self.begin.scope.as_ref(), &self.begin.key);
+        let line = stored::line_to_settle(self.begin.scope.as_ref(), &self.begin.key);
         let hint = format!(
-            "check the destination for {}; then type: {line} --happened (or --did-not-happen) --reason …",
+            "check the destination for {}; then type: {line}",
             self.hold.effect_key
         );
-        let show = stored::line("show", self.begin.scope.as_ref(), &self.begin.key);
+        let show = stored::line_to_show(self.begin.scope.as_ref(), &self.begin.key);
         problem.hint(hint).next(show)
     }
 }

@@ -69,7 +69,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         true => format!("{name} happened; repeats are done"),
         false => format!("{name} did not happen; a repeat runs the command"),
     };
-    let show = stored::line("show", settle.scope.as_ref(), &settle.key);
+    let show = stored::line_to_show(settle.scope.as_ref(), &settle.key);
     Ok(Answer::done(&settled, text).next(show))
 }
 

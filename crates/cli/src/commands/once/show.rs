@@ -35,12 +35,13 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
             "semel doubt settle {} --happened (or --did-not-happen) --reason …",
             found.effect_key
         )),
-        (NamedEffectState::InDoubt, None) => answer.next(format!(
-            "{} --happened (or --did-not-happen) --reason …",
-            stored::settle_line(&found)
-        )),
-        (NamedEffectState::Pending | NamedEffectState::Done | NamedEffectState::Failed, _) => {
-            answer
-        }
+        (NamedEffectState::InDoubt, None) => answer.next(stored::settle_line(&found)),
+        (
+            NamedEffectState::Pending
+            | NamedEffectState::Done
+            | NamedEffectState::Failed
+            | NamedEffectState::Undoing,
+            _,
+        ) => answer,
     })
 }

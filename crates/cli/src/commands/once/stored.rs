@@ -11,6 +11,7 @@ use crate::code;
 use crate::context::Context;
 use crate::outcome::Outcome;
 use crate::output::{self, Reader, Stdout};
+use crate::text::operand;
 
 /// The most bytes of a command's stdout that are stored.
 pub(super) const STDOUT_BYTES_MAX: usize = 64 * 1024;
@@ -87,34 +88,41 @@ pub(super) fn exit_code_of(signal: i32) -> u8 {
 pub(super) fn show_line(effect: &OnceEffect) -> String {
     match effect.scope.starts_with("flow/") {
         true => format!("semel once show {}", effect.effect_key),
-        false => line("show", scope_of(effect).as_ref(), &effect.key),
+        false => line_to_show(scope_of(effect).as_ref(), &effect.key),
     }
 }
 
-/// The line that settles an effect, without the decision.
+/// The line that settles an effect, but for the decision.
 pub(super) fn settle_line(effect: &OnceEffect) -> String {
-    line("settle", scope_of(effect).as_ref(), &effect.key)
+    line_to_settle(scope_of(effect).as_ref(), &effect.key)
 }
 
-/// A line to type about a key.
-pub(super) fn line(verb: &str, scope: Option<&Label>, key: &str) -> String {
+/// The line that settles a key, but for the decision.
+pub(super) fn line_to_settle(scope: Option<&Label>, key: &str) -> String {
+    let (command, key) = (command("settle", scope), operand(key));
+    let decide = "--happened (or --did-not-happen) --reason …";
+    // Behind `--` no option is read.
+    if key.starts_with('-') {
+        format!("{command} {decide} {key}")
+    } else {
+        format!("{command} {key} {decide}")
+    }
+}
+
+/// The line that shows a key.
+pub(super) fn line_to_show(scope: Option<&Label>, key: &str) -> String {
+    format!("{} {}", command("show", scope), operand(key))
+}
+
+fn command(verb: &str, scope: Option<&Label>) -> String {
     match scope {
-        Some(name) => format!("semel once {verb} --scope {name} {}", quoted(key)),
-        None => format!("semel once {verb} {}", quoted(key)),
+        Some(name) => format!("semel once {verb} --scope {name}"),
+        None => format!("semel once {verb}"),
     }
 }
 
 fn scope_of(effect: &OnceEffect) -> Option<Label> {
     effect.scope.strip_prefix("once/")?.parse().ok()
-}
-
-/// A key as a shell reads it as one word.
-fn quoted(key: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || ":/._-@=+,".contains(c);
-    match key.chars().all(plain) {
-        true => key.to_owned(),
-        false => format!("'{}'", key.replace('\'', "'\\''")),
-    }
 }
 
 #[cfg(test)]
@@ -145,8 +153,24 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_one_word_of_the_line_to_type() {
-        assert_eq!(quoted("charge:o-1"), "charge:o-1");
-        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+    fn a_key_is_one_word_of_the_line_to_type_and_no_option() {
+        let billing: Label = "billing".parse().unwrap();
+
+        assert_eq!(
+            line_to_show(None, "charge:o-1"),
+            "semel once show charge:o-1"
+        );
+        assert_eq!(
+            line_to_show(Some(&billing), "it's $HOME"),
+            r"semel once show --scope billing 'it'\''s $HOME'"
+        );
+        assert_eq!(
+            line_to_settle(None, "o-1"),
+            "semel once settle o-1 --happened (or --did-not-happen) --reason …"
+        );
+        assert_eq!(
+            line_to_settle(None, "--url=http://x"),
+            "semel once settle --happened (or --did-not-happen) --reason … -- --url=http://x"
+        );
     }
 }

@@ -7,7 +7,8 @@ use crate::answer::{Answer, Problem};
 use crate::commands::{Repeat, read_json};
 use crate::context::Context;
 use crate::remote;
-use crate::views::replay::{as_word, text};
+use crate::text::option;
+use crate::views::replay::text;
 
 /// Show what a replay of a run would do, and carry it out with --apply.
 ///
@@ -95,8 +96,9 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
 /// The command that carries the preview out.
 fn again(arguments: &Arguments, digest: &str) -> String {
     let mut line = format!("semel run replay {}", arguments.run);
-    let mut add = |option: &str, value: &str| {
-        line.push_str(&format!(" --{option} {}", as_word(value)));
+    let mut add = |name: &str, value: &str| {
+        line.push(' ');
+        line.push_str(&option(name, value));
     };
     if let Some(number) = arguments.release.0 {
         add("release", &format!("r{number}"));

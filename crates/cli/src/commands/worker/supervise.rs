@@ -16,6 +16,8 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use crate::config::Key;
+
 /// The word that makes this binary a supervisor.
 pub(crate) const WORD: &str = "worker-supervise";
 
@@ -28,10 +30,12 @@ pub(super) const NOT_STARTED_WORDS: &str = "semel: the command cannot be started
 /// The most bytes of an input.
 const INPUT_BYTES_MAX: u64 = 64 << 20;
 
-/// The command that supervises another one.
+/// The command that supervises another one. Neither gets the worker's token: a command that a hostile
+/// input leads astray must not claim and answer the tasks of its queues.
 pub(super) fn command(words: &[OsString]) -> io::Result<tokio::process::Command> {
     let mut command = tokio::process::Command::new(std::env::current_exe()?);
     command.arg(WORD).arg("--").args(words);
+    command.env_remove(Key::Token.env());
     Ok(command)
 }
 

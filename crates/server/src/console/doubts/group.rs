@@ -228,13 +228,14 @@ fn document(
         .iter()
         .filter(|(_, value)| !value.is_empty())
     {
-        command.push_str(&format!(" --{option} {}", words::shell_word(value)));
+        command.push_str(&words::option(option, value));
     }
-    let verdict = match verdict.is_empty() {
-        true => "happened".to_owned(),
-        false => verdict.replace('_', "-"),
+    // A link can name anything as the verdict, and must not make an option of it.
+    let verdict = match read_verdict(verdict).is_some() {
+        true => verdict.replace('_', "-"),
+        false => "happened".to_owned(),
     };
-    command.push_str(&format!(" --{} --reason '…'", words::shell_word(&verdict)));
+    command.push_str(&format!(" --{verdict} --reason '…'"));
     let title = format!("Doubts of {}", group.name());
     Page {
         shell: Shell::new(visit, "/doubts", &title, "/v1/doubts", &command),

@@ -220,13 +220,11 @@ pub(in crate::console) async fn releases_page(visit: Visit) -> Answered {
     );
     let asked = [("limit", "100"), ("cursor", cursor)];
     let json = words::address(&format!("/v1/flows/{flow}/releases"), &asked);
-    let mut command = format!(
-        "semel flow releases {}",
-        words::shell_word(visit.part("flow"))
-    );
+    let mut command = "semel flow releases".to_owned();
     for (option, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&format!(" --{option} {}", words::shell_word(value)));
+        command.push_str(&words::option(option, value));
     }
+    command.push_str(&format!(" {}", words::operand(visit.part("flow"))));
     let page = visit.page(&format!("/flows/{flow}"));
     let back = Markup::text("The flow").link(&page).within("p", "presets");
     let shell = Shell::new(&visit, "/flows", "Releases", &json, &command);

@@ -37,10 +37,11 @@ pub(in crate::console) async fn page(visit: Visit) -> Answered {
         ("cursor", cursor),
     ];
     let json = words::address(&format!("/v1/runs/{run}/child-runs"), &asked);
-    let mut command = format!("semel run items {}", words::shell_word(visit.part("run")));
+    let mut command = "semel run items".to_owned();
     for (option, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&format!(" --{option} {}", words::shell_word(value)));
+        command.push_str(&words::option(option, value));
     }
+    command.push_str(&format!(" {}", words::operand(visit.part("run"))));
     let here = visit.page(&format!("/runs/{run}/items"));
     let links = PRESETS.iter().map(|(name, preset)| {
         let href = words::address(&here, &[("step", step), ("state", preset)]);

@@ -138,12 +138,12 @@ async fn show_preview(
     let detail: RunDetail = visit.get(&json).await?;
     let run = detail.run.id;
     let mut command = format!("semel run replay {run}");
-    let options = [("--from", &asked.from), ("--release", &asked.release)];
+    let options = [("from", &asked.from), ("release", &asked.release)];
     for (option, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&format!(" {option} {}", words::shell_word(value)));
+        command.push_str(&words::option(option, value));
     }
     for step in asked.accepted() {
-        command.push_str(&format!(" --accept-changed {}", words::shell_word(&step)));
+        command.push_str(&words::option("accept-changed", &step));
     }
     let back = Markup::text("The run that would be replayed")
         .link(&visit.page(&format!("/runs/{run}")))
