@@ -8,7 +8,8 @@
 //! Nothing is queued: what is due follows from the tables, so that it outlasts a restart. A release is
 //! rehearsed once with the same facts, whatever that shows; where it could not be played, a few times.
 //! The id of each is computed, so that of two servers one rehearses. They stand back behind the
-//! rehearsals that people ask for. What rehearsals of crashed servers left is dropped on the way.
+//! rehearsals that people of their namespace ask for, and have turns of their own among others (`turns`).
+//! Each look also drops the remains of crashed servers' rehearsals.
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::basis::{facts, subject};
 use crate::error::RehearseError;
 use crate::rehearse::{self, Selection};
 use crate::service::{RehearsalRequest, Rehearsals};
+use crate::turns::Group;
 
 /// Who asks for them.
 const ASKED_BY: &str = "semel";
@@ -125,7 +127,7 @@ impl Rehearsals {
         if tried.times >= TRIES_MAX && !tried.under_way {
             return Ok(Left::Nothing);
         }
-        if !tried.under_way && self.is_idle() {
+        if !tried.under_way && self.turns.has_none_of(namespace_id) {
             let id = id_of(which, what, tried.times);
             self.rehearse_live(id, release).await?;
         }
@@ -133,14 +135,15 @@ impl Rehearsals {
     }
 
     async fn rehearse_live(&self, id: Uuid, release: &ReleaseRow) -> Result<(), RehearseError> {
-        let begun = self.begin(RehearsalRequest {
+        let request = RehearsalRequest {
             id,
             namespace_id: release.namespace_id,
             asked_by: ASKED_BY.to_owned(),
             file: release.flow.clone(),
             source: release.source.clone(),
             selection: Selection::default(),
-        });
+        };
+        let begun = self.begin(request, Group::Background);
         if let Some(running) = begun.await? {
             let (flow, number) = (release.flow.as_str(), release.number);
             tracing::info!(flow, release = number, rehearsal = %id, "rehearsing a live release that is not proven");

@@ -47,8 +47,10 @@ pub enum RehearseError {
         "a process of the rehearsal ended by itself: a defect of Semel, report it with the server's log"
     )]
     Stopped,
-    /// Too many rehearsals wait for this server.
-    #[error("too many rehearsals wait for this server: try again later")]
+    /// Too many rehearsals of this namespace, or of all, wait for this server.
+    #[error(
+        "too many rehearsals of this namespace, or of all, wait for this server: try again later"
+    )]
     Busy,
     /// The cases do not come to rest.
     #[error("the cases do not come to rest: the machine may be too busy, or the flow never ends")]

@@ -17,7 +17,7 @@
 //!
 //! Modules use only those before them: `error` `answer` `fault` `vary` `connections` `first_example` ▶ `stage` ▶ `process` `case` ▶ `people`
 //! ▶ `play` `plan` ▶ `report` ▶ `verdict` ▶ `rehearse` ▶ `basis`
-//! ▶ `service` `proof` ▶ `background`.
+//! ▶ `turns` ▶ `service` `proof` ▶ `background`.
 
 mod answer;
 mod background;
@@ -36,6 +36,7 @@ mod rehearse;
 mod report;
 mod service;
 mod stage;
+mod turns;
 mod vary;
 mod verdict;
 

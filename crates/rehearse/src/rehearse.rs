@@ -13,6 +13,7 @@ use semel_flow::release::Ask;
 use semel_flow::{CheckContext, Example, Flow, KnownConnection};
 use semel_model::Connection;
 use semel_model::id::digest;
+use semel_steps::resources::ResourcesInMemory;
 use semel_store::rehearsals::{self, StagedFlow};
 use semel_store::{Cell, migrate};
 use tokio::sync::Mutex;
@@ -363,6 +364,11 @@ fn staged_options(live: &Options) -> Result<Options, RehearseError> {
         settle_margin: live.settle_margin,
         // A request that missed the stage would arrive where live ones do: a test listens there.
         allow_private: live.allow_private.clone(),
+        // As the server does, and where none of it outlives the rehearsal. All its processes share it.
+        resources: match live.resources.is_on() {
+            true => Arc::new(ResourcesInMemory::default()),
+            false => fresh.resources.clone(),
+        },
         ..fresh
     })
 }

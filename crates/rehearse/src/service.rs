@@ -8,8 +8,9 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use semel_engine::Engine;
+use semel_store::flows;
 use semel_store::rehearsals::{self, RehearsalEnd, RehearsalRow};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use uuid::Uuid;
 
@@ -17,6 +18,7 @@ use crate::basis::{facts, subject};
 use crate::error::RehearseError;
 use crate::rehearse::{self, Progress, Selection, Subject};
 use crate::report::Report;
+use crate::turns::{Group, Party, Turns};
 
 /// How often the end of a rehearsal is tried to be recorded.
 const FINISH_TRIES_MAX: usize = 3;
@@ -24,17 +26,12 @@ const FINISH_TRIES_MAX: usize = 3;
 /// How often a rehearsal says how far it is.
 const SAY_EVERY: Duration = Duration::from_millis(500);
 
-/// How many rehearsals may wait for a server, the running one among them.
-const WAITING_MAX: usize = 20;
-
 /// The rehearsals of one server.
 #[derive(Clone)]
 pub struct Rehearsals {
     pub(crate) engine: Engine,
     /// One rehearsal runs at a time; others wait here.
-    turn: Arc<Semaphore>,
-    /// How many more may wait.
-    room: Arc<Semaphore>,
+    pub(crate) turns: Turns,
     /// Something may have left a live release unproven.
     pub(crate) changed: Arc<Notify>,
 }
@@ -62,8 +59,7 @@ impl Rehearsals {
     pub fn new(engine: Engine) -> Self {
         Self {
             engine,
-            turn: Arc::new(Semaphore::new(1)),
-            room: Arc::new(Semaphore::new(WAITING_MAX)),
+            turns: Turns::default(),
             changed: Arc::default(),
         }
     }
@@ -74,18 +70,21 @@ impl Rehearsals {
     ///
     /// Where the text is no sound flow, or the database does not answer.
     pub fn ask(&self, request: RehearsalRequest) -> BoxFuture<'_, Result<(), RehearseError>> {
-        Box::pin(async move { self.begin(request).await.map(drop) })
-    }
-
-    /// Whether nobody waits for a rehearsal here, and none runs.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.room.available_permits() == WAITING_MAX
+        Box::pin(async move {
+            let home = self.engine.cell().home();
+            let group = match flows::has_live(home, request.namespace_id).await? {
+                true => Group::Serving,
+                false => Group::Other,
+            };
+            self.begin(request, group).await.map(drop)
+        })
     }
 
     /// Begins a rehearsal, unless it was asked for before; what ends with it.
     pub(crate) async fn begin(
         &self,
         request: RehearsalRequest,
+        group: Group,
     ) -> Result<Option<JoinHandle<()>>, RehearseError> {
         let cell = self.engine.cell();
         let (file, source) = (&request.file, &request.source);
@@ -106,28 +105,37 @@ impl Rehearsals {
         if known.is_some() {
             return Ok(None);
         }
-        let room = self.room.clone().try_acquire_owned();
-        let room = room.map_err(|_| RehearseError::Busy)?;
+        let namespace_id = request.namespace_id;
+        let party = Party {
+            namespace_id,
+            group,
+        };
+        let seat = self.turns.enter(party).ok_or(RehearseError::Busy)?;
         if !rehearsals::ask(cell.home(), &row).await? {
             return Ok(None);
         }
-        let running = self.clone().run(request.id, subject, request.selection);
+        let running = self
+            .clone()
+            .run(request.id, party, subject, request.selection);
         Ok(Some(tokio::spawn(async move {
             running.await;
-            drop(room);
+            drop(seat);
         })))
     }
 
-    async fn run(self, id: Uuid, subject: Subject, selection: Selection) {
+    async fn run(self, id: Uuid, party: Party, subject: Subject, selection: Selection) {
         let meter = Arc::new(Meter::default());
         // It ends with this, however this ends.
         let mut saying = JoinSet::new();
         saying.spawn(say(self.engine.clone(), id, meter.clone()));
-        let turn = self.turn.acquire().await;
+        let mut turn = self.turns.take(party).await;
         let (cell, options) = (self.engine.cell(), self.engine.options());
         let note = |progress| meter.set(progress);
         let rehearsing = rehearse::rehearse(cell, options, &subject, &selection, &note);
         let rehearsed = AssertUnwindSafe(rehearsing).catch_unwind().await;
+        if let Some(turn) = &mut turn {
+            turn.charge(meter.done.load(Ordering::Relaxed));
+        }
         drop(turn);
         drop(saying);
         let end = end_of(rehearsed.unwrap_or(Err(RehearseError::Stopped)));

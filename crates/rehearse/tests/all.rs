@@ -3,6 +3,7 @@
 mod ends;
 mod engine_bugs;
 mod isolation;
+mod persist;
 mod recipes;
 mod stage;
 mod undoing;

@@ -5,11 +5,13 @@
 //! an output of gigabytes costs a few MiB of memory.
 
 mod gather;
+mod in_memory;
 mod objects;
 mod place;
 mod resource_store;
 mod verify;
 
+pub use in_memory::{MEMORY_BYTES_MAX, ResourcesInMemory};
 pub use objects::ObjectFolder;
 pub use place::{Bucket, ResourceLocation, ResourceLocationError};
 pub use resource_store::{RESOURCE_BYTES_MAX, StoredFiles};

@@ -1,14 +1,14 @@
 //! Rehearsals over the API, and the promotion that they allow.
 
 use anyhow::{Result, ensure};
-use semel_api::Client;
 use semel_api::types::{AskRehearsal, Promote, PushFlow, PutConnection, Rehearsal};
+use semel_api::{Client, Code};
 use semel_model::{FlowName, Right, Rights};
 use semel_server::ServerOptions;
 use semel_testkit::until;
 use serde_json::json;
 
-use crate::world::{World, add_token_with};
+use crate::world::{World, add_token_with, refused};
 
 pub(crate) const FLOW: &str = "
 flow: charge
@@ -108,6 +108,43 @@ async fn a_release_goes_live_once_its_rehearsal_passed_with_the_connections_as_t
     connect(&world, json!(null)).await?;
     let again = promote(&world, None, "four").await?;
     ensure!(again.starts_with("not proven: "), "{again}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_author_s_many_rehearsals_keep_no_other_namespace_from_its_own() -> Result<()> {
+    const SMALL: &str = "
+flow: small
+trigger:
+  webhook: { auth: none, key: input.id }
+keep: 30d
+steps:
+  - id: note
+    kv: { add: seen }
+examples:
+  - name: one
+    input: { id: a1 }
+";
+    let world = World::start().await?;
+    let noisy = world.stranger().await?;
+    let ask = AskRehearsal {
+        source: SMALL.to_owned(),
+        file: "small.flow.yaml".to_owned(),
+        example: None,
+        fault: None,
+        seed: 0,
+    };
+
+    for number in 20..25 {
+        noisy.ask_rehearsal(&id(number), &ask).await?;
+    }
+    let further = noisy.ask_rehearsal(&id(25), &ask).await;
+    let own = rehearse(&world.client, 1, SMALL).await?;
+    let last = noisy.get_rehearsal(&id(24)).await?;
+
+    assert_eq!(refused(further)?, Code::TooManyRequests);
+    assert_eq!(own.state, "passed", "{own:?}");
+    assert!(!last.is_over(), "it was asked for before, and waits");
     Ok(())
 }
 

@@ -18,6 +18,7 @@ use futures_util::future::{BoxFuture, try_join};
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
+use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{Error, GetResult, MultipartUpload, ObjectStore, ObjectStoreExt as _};
 use semel_model::{Fault, Resource, ResourceRef};
@@ -48,6 +49,14 @@ impl StoredFiles {
     pub fn open(place: &ResourceLocation) -> Result<Self, ResourceLocationError> {
         let (store, folder) = place.open()?;
         Ok(Self { store, folder })
+    }
+
+    /// A store in memory, which behaves as a bucket does.
+    pub(super) fn in_memory() -> Self {
+        Self {
+            store: Arc::new(InMemory::new()),
+            folder: None,
+        }
     }
 
     async fn keep_stream(

@@ -30,31 +30,61 @@ const LOOK: &str = "
                     WHERE state IN ('due', 'sending')
                       AND (state = 'due' OR lease_until <= (SELECT moment())))";
 
-/// A namespace whose destination hangs has a few messages on their way, and the others have theirs. What
-/// goes over a paused connection stays due.
+/// Namespaces take turns: the first message of each goes before the second of any. One whose latest message
+/// of some group did not arrive has lost its other places: it has one, behind all others, and those like it
+/// have some of the places together, by lot: whoever has the oldest messages would have all of them, and a
+/// namespace whose destination works again none. So destinations that hang leave room for those that do not.
+/// What goes over a paused connection stays due.
 const TAKE: &str = "/* commits alone: alert take */
+    WITH open AS MATERIALIZED (
+        SELECT id, namespace_id, intended_at,
+               row_number() OVER (PARTITION BY namespace_id ORDER BY intended_at, id) AS place
+          FROM alert_messages
+         WHERE state IN ('due', 'sending')
+           AND (state = 'due' OR lease_until <= (SELECT moment()))
+           AND NOT EXISTS (SELECT 1 FROM pauses p
+                            WHERE p.namespace_id = alert_messages.namespace_id
+                              AND p.kind = 'connection' AND p.resumed_at IS NULL
+                              AND p.name = alert_messages.destination)),
+    busy AS MATERIALIZED (
+        SELECT namespace_id, count(*) AS messages
+          FROM alert_messages
+         WHERE state = 'sending' AND lease_until > (SELECT moment())
+         GROUP BY namespace_id),
+    failing AS MATERIALIZED (
+        SELECT n.namespace_id
+          FROM (SELECT namespace_id FROM open UNION SELECT namespace_id FROM busy) n
+         WHERE EXISTS (SELECT 1 FROM alert_groups g
+                        WHERE g.namespace_id = n.namespace_id AND g.failures > 0)),
+    turns AS MATERIALIZED (
+        SELECT o.id, o.intended_at, o.place + coalesce(b.messages, 0) AS turn,
+               f.namespace_id IS NOT NULL AS fails,
+               CASE WHEN f.namespace_id IS NOT NULL THEN random() END AS lot
+          FROM open o
+          LEFT JOIN busy b ON b.namespace_id = o.namespace_id
+          LEFT JOIN failing f ON f.namespace_id = o.namespace_id),
+    allowed AS MATERIALIZED (
+        SELECT t.id, t.fails,
+               row_number() OVER (PARTITION BY t.fails ORDER BY t.turn, t.lot, t.intended_at, t.id) AS place
+          FROM turns t
+         WHERE t.turn <= CASE WHEN t.fails THEN 1 ELSE $3::int8 END),
+    chosen AS MATERIALIZED (
+        SELECT a.id
+          FROM alert_messages a
+          JOIN allowed t ON t.id = a.id
+         WHERE a.state IN ('due', 'sending')
+           AND (a.state = 'due' OR a.lease_until <= (SELECT moment()))
+           AND (NOT t.fails
+                OR t.place + (SELECT coalesce(sum(b.messages), 0)
+                                FROM busy b
+                                JOIN failing f ON f.namespace_id = b.namespace_id) <= $4::int8)
+         ORDER BY t.fails, t.place
+         LIMIT $1
+           FOR UPDATE OF a SKIP LOCKED)
     UPDATE alert_messages m
        SET state = 'sending', attempt = m.attempt + 1,
            lease_until = moment() + make_interval(secs => $2)
-     WHERE m.id = ANY (ARRAY(
-           SELECT a.id
-             FROM alert_messages a
-            WHERE a.state IN ('due', 'sending')
-              AND (a.state = 'due' OR a.lease_until <= (SELECT moment()))
-              AND a.id IN (SELECT o.id
-                             FROM (SELECT id, namespace_id,
-                                          row_number() OVER (PARTITION BY namespace_id ORDER BY intended_at, id) AS place
-                                     FROM alert_messages
-                                    WHERE state IN ('due', 'sending')
-                                      AND (state = 'due' OR lease_until <= (SELECT moment()))
-                                      AND NOT EXISTS (SELECT 1 FROM pauses p
-                                                       WHERE p.namespace_id = alert_messages.namespace_id
-                                                         AND p.kind = 'connection' AND p.resumed_at IS NULL
-                                                         AND p.name = alert_messages.destination)) AS o
-                            WHERE o.place + (SELECT count(*) FROM alert_messages s
-                                              WHERE s.namespace_id = o.namespace_id AND s.state = 'sending'
-                                                AND s.lease_until > (SELECT moment())) <= $3)
-            ORDER BY a.intended_at LIMIT $1 FOR UPDATE SKIP LOCKED))
+     WHERE m.id = ANY (ARRAY(SELECT id FROM chosen))
  RETURNING m.namespace_id, m.kind::text, m.flow, m.connection, m.step, m.id, m.destination,
            m.recipients, m.subject, m.body, m.attempt, m.count";
 
@@ -126,6 +156,10 @@ pub(super) const STATEMENTS: &[&str] = &[
 
 /// The most messages of a namespace that are on their way at once, of all servers together.
 const SENDING_MAX: i64 = 4;
+
+/// The most messages that are on their way at once of all namespaces whose latest ones did not arrive: half
+/// of the places of a server.
+const FAILING_MAX: i64 = 4;
 
 /// After how many messages in a row that were not delivered only a further event makes one due.
 const FAILURES_MAX: i32 = 8;
@@ -201,7 +235,10 @@ pub async fn take_due(
 ) -> Result<Vec<AlertMessage>, ReadError> {
     let client = cell.reader().await?;
     let rows = client
-        .query(TAKE, &[&most, &lease.as_secs_f64(), &SENDING_MAX])
+        .query(
+            TAKE,
+            &[&most, &lease.as_secs_f64(), &SENDING_MAX, &FAILING_MAX],
+        )
         .await?;
     let read = |row: &tokio_postgres::Row| {
         Some(AlertMessage {
