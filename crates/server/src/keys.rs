@@ -199,7 +199,7 @@ pub(crate) async fn drop_key(
         let run = engine
             .drop_key(id, namespace, &flow, &key, wish, &actor)
             .await?;
-        tracing::info!(run.id = %run, key = %key, actor, "key dropped");
+        tracing::info!(run.id = %run, actor, "key dropped");
         let done = Dropped {
             flow,
             key: key.text(),

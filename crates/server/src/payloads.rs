@@ -3,8 +3,8 @@
 //! has the right `payload` too.
 
 use semel_api::types::{
-    Alerts, Approval, ChildRun, Delivery, Duplicate, Effect, FoundKey, KeyInfo, OnceEffect, Page,
-    ReconcilePass, ReconcilePassDetail, RefusedDelivery, Run, RunDetail, Task, Wait,
+    Act, Alerts, Approval, ChildRun, Delivery, Duplicate, Effect, FoundKey, KeyInfo, OnceEffect,
+    Page, ReconcilePass, ReconcilePassDetail, RefusedDelivery, Run, RunDetail, Task, Wait,
 };
 use semel_model::Right;
 use semel_model::replay::{Forecast, ReplayPreview};
@@ -73,6 +73,7 @@ impl HasPayload for RunDetail {
         for line in &mut self.journal {
             line.events.clear();
         }
+        leave_reasons_out(&mut self.acts);
     }
 }
 
@@ -91,6 +92,7 @@ impl HasPayload for Effect {
         if let Some(attended) = &mut self.attended {
             attended.note = None;
         }
+        leave_reasons_out(&mut self.acts);
     }
 }
 
@@ -153,6 +155,9 @@ impl HasPayload for Approval {
     fn leave_out(&mut self) {
         self.shown = Value::Null;
         self.digest = None;
+        if let Some(decision) = &mut self.decision {
+            decision.comment = None;
+        }
     }
 }
 
@@ -211,6 +216,11 @@ impl HasPayload for ReconcilePassDetail {
         self.pass.leave_out();
         self.items.iter_mut().for_each(|item| item.note = None);
     }
+}
+
+/// The reason of an act may be the note on a doubt or the comment on an approval.
+fn leave_reasons_out(acts: &mut [Act]) {
+    acts.iter_mut().for_each(|act| act.reason = None);
 }
 
 /// A fault's code, without its message.

@@ -203,9 +203,9 @@ impl Runtime {
         let metrics = &self.metrics;
         match outcome {
             AlertOutcome::Done => metrics.alerts_sent.add_one(),
-            AlertOutcome::Failed(note) | AlertOutcome::InDoubt(note) => {
+            AlertOutcome::Failed(_) | AlertOutcome::InDoubt(_) => {
                 metrics.alerts_undelivered.add_one();
-                tracing::warn!(key = %message.key, note, "an alert was not delivered");
+                tracing::warn!(alert.key = %message.key, "an alert was not delivered");
             }
         }
         alerts::settle(self.cell.home(), message, outcome).await

@@ -182,10 +182,10 @@ async fn deliver(runtime: &Runtime, delivery: &DueDelivery) {
     let settled = attempt(runtime, delivery).await;
     match &settled {
         DeliveryResult::Delivered => runtime.metrics.deliveries_made.add_one(),
-        DeliveryResult::Failed(note) => {
+        DeliveryResult::Failed(_) => {
             runtime.metrics.deliveries_failed.add_one();
             let subscription = &delivery.subscription;
-            tracing::warn!(event.id = %delivery.event, subscription, note, "stopped retrying a webhook delivery");
+            tracing::warn!(event.id = %delivery.event, subscription, "stopped retrying a webhook delivery");
         }
         DeliveryResult::Again { .. } => {}
     }

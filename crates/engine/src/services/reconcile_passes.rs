@@ -314,8 +314,7 @@ async fn postpone(runtime: &Runtime, pass: &ReconcilePass, fault: &Fault) -> Res
         flow = pass.new.flow,
         code = fault.code,
         again,
-        "reconcile failed to compare a page: {}",
-        fault.message
+        "reconcile failed to compare a page"
     );
     let cell = runtime.cell.of(pass.new.id);
     passes::postpone(cell, pass, &text, again.then_some(rest)).await?;

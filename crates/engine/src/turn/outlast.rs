@@ -38,7 +38,7 @@ impl Turn {
                 Err(WriteError::Unavailable(reason))
                     if !self.runtime.shutdown.giving_up.is_cancelled() =>
                 {
-                    tracing::warn!(run.id = %self.run, key = %self.key, reason,
+                    tracing::warn!(run.id = %self.run, reason,
                         "the database is unavailable; retrying the write of an outcome");
                 }
                 done => return done,

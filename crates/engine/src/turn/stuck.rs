@@ -59,7 +59,7 @@ impl Turn {
             self.runtime.signals.wake.notify_one();
         }
         if self.seq == JOURNAL_ROWS_WARN {
-            tracing::warn!(run.id = %self.run, key = %self.key, rows = self.seq,
+            tracing::warn!(run.id = %self.run, rows = self.seq,
                 "the journal of a run grows long; at {JOURNAL_ROWS_MAX} rows Semel quarantines the run");
         }
     }
@@ -76,7 +76,7 @@ impl Turn {
     /// without it.
     pub(super) async fn inconsistent_event(&mut self, error: &FoldError) {
         self.runtime.metrics.journals_inconsistent.add_one();
-        tracing::error!(run.id = %self.run, key = %self.key, %error,
+        tracing::error!(run.id = %self.run, %error,
             "an event does not fit the state of its run");
         self.quarantine_without(inconsistent(error)).await;
     }
@@ -96,7 +96,7 @@ impl Turn {
             // It has no intent, so that no pause refuses it.
             Err(TurnError::PausesChanged) => {}
             Err(TurnError::Unsure(reason)) => {
-                tracing::warn!(run.id = %self.run, key = %self.key, reason,
+                tracing::warn!(run.id = %self.run, reason,
                     "failed to quarantine a run; its next take retries");
             }
             Err(TurnError::Refused(_) | TurnError::Inconsistent(_)) => {
@@ -130,7 +130,7 @@ impl Turn {
         let (cell, session) = (self.cell(), self.session.id);
         match queue::quarantine(cell, self.run, self.epoch, session, fault).await {
             Ok(_) => self.lease_over = true,
-            Err(error) => tracing::error!(run.id = %self.run, key = %self.key, %error,
+            Err(error) => tracing::error!(run.id = %self.run, %error,
                 "failed to quarantine a run"),
         }
     }

@@ -134,7 +134,7 @@ impl Runtime {
         let stopped = queue::quarantine(self.cell.of(run), run, epoch, session, fault).await?;
         if stopped {
             self.metrics.runs_stopped.add_one();
-            tracing::warn!(run.id = %run, code = fault.code, "a run is quarantined: {}", fault.message);
+            tracing::warn!(run.id = %run, code = fault.code, "a run is quarantined");
         }
         Ok(stopped)
     }

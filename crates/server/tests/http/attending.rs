@@ -202,6 +202,33 @@ async fn a_doubt_is_assigned_noted_and_snoozed_until_it_is_settled() -> Result<(
 }
 
 #[tokio::test]
+async fn a_note_on_a_doubt_is_left_out_without_payload() -> Result<()> {
+    let (world, bank) = (World::start().await?, Peer::start().await?);
+    connect(&world, &bank, "https://bank.example/").await?;
+    let one = doubt(&world, &bank, "k").await?.id;
+    let note = NoteDoubt {
+        note: Some("case 4711".to_owned()),
+    };
+    let token = add_token_with(world.engine.cell(), "reader", Right::Read.into()).await?;
+    let reader = Client::new(world.client.base(), &token)?;
+
+    world.client.note_doubt(one, &note, "n").await?;
+    let whole = world.client.get_effect(one).await?;
+    let effect = reader.get_effect(one).await?;
+    let run = reader.get_run(effect.run).await?;
+
+    assert_eq!(whole.acts[0].reason.as_deref(), Some("case 4711"));
+    for acts in [&effect.acts, &run.acts] {
+        let [act] = acts.as_slice() else {
+            anyhow::bail!("{acts:?}");
+        };
+        assert_eq!((act.action.as_str(), &act.reason), ("doubt.note", &None));
+    }
+    assert_eq!(effect.attended.and_then(|it| it.note), None);
+    Ok(())
+}
+
+#[tokio::test]
 async fn only_who_may_settle_says_something_of_a_doubt_and_only_what_fits() -> Result<()> {
     let (world, bank) = (World::start().await?, Peer::start().await?);
     connect(&world, &bank, "https://bank.example/").await?;

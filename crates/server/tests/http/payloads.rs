@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
-use semel_api::types::{AskReconcile, BeginOnce, FinishOnce, PassFilter, StartRun};
+use semel_api::types::{AskReconcile, BeginOnce, Decide, FinishOnce, PassFilter, StartRun};
 use semel_api::{Client, Code};
 use semel_model::named_effect::{EffectName, EffectScope};
 use semel_model::{EffectId, HolderId, NamedEffectId, NamedEffectState, Right};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::world::{World, add_token_with, patience_span};
+use crate::world::{World, add_token_of, add_token_with, patience_span};
 
 /// A part of everything that the destination answers.
 const CANARY: &str = "hush-7719";
@@ -60,6 +60,10 @@ fn reconciling(url: &str) -> String {
          steps:\n  - {{ id: one, kv: {{ add: seen }} }}\n"
     )
 }
+
+/// A flow that asks for an approval.
+const ASKING: &str = "trigger: { api: {} }\nsteps:\n  - id: sign\n    \
+    approval: { from: [ada], show: '${{ input }}', within: 1h }\n";
 
 /// What a sweep puts into the variable parts of paths.
 struct Names {
@@ -212,5 +216,48 @@ async fn a_script_sees_what_scripts_reported_and_a_reader_that_it_is_there() -> 
     assert_eq!(by_key.state, NamedEffectState::Done);
     assert_eq!(by_key.result, None);
     assert_eq!(crate::world::refused(refused)?, Code::RightMissing);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_people_said_of_an_approval_is_left_out_without_payload() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world.publish("asking", ASKING).await?;
+    let start = StartRun {
+        key: Some("k".to_owned()),
+        ..StartRun::default()
+    };
+    let run = world.client.start_run(&flow, &start, None).await?.body.run;
+    let asked = world.until_asked(run).await?;
+    let cell = world.engine.cell();
+    let reader = add_token_with(cell, "reader", Right::Read.into()).await?;
+    let ada = add_token_of(cell, "main", "ada", &[]).await?;
+    let yes = Decide {
+        approved: true,
+        digest: asked.digest.context("a digest")?,
+        comment: Some(CANARY.to_owned()),
+        name: None,
+    };
+
+    let ada = Client::new(world.client.base(), &ada)?;
+    ada.decide_approval(asked.approval, &yes).await?;
+    world.client.await_run(run, patience_span()).await?;
+
+    let acts = Client::new(world.client.base(), &reader)?;
+    let acts = acts.get_run(run).await?.acts;
+    assert_eq!(acts.len(), 1, "that it was decided is seen: {acts:?}");
+    for path in [
+        format!("/v1/runs/{run}"),
+        format!("/v1/approvals/{}", asked.approval),
+        "/v1/approvals?all=true".to_owned(),
+    ] {
+        let (whole, limited) = (
+            get(&world, &world.token, &path).await?,
+            get(&world, &reader, &path).await?,
+        );
+        ensure!(whole.text().contains(CANARY), "{path}: {}", whole.text());
+        ensure!(limited.status.is_success(), "{path}: {}", limited.text());
+        ensure!(!limited.text().contains(CANARY), "{path}");
+    }
     Ok(())
 }

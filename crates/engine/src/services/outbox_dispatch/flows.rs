@@ -155,7 +155,7 @@ impl Runtime {
             Ok(None) => {}
             Err(IntakeError::Unavailable(reason)) => flows.leave(Unread::Unavailable(reason)),
             Err(error) => {
-                tracing::warn!(%error, event.id = %event.id, "an event was refused");
+                tracing::warn!(code = error.code(), event.id = %event.id, "an event was refused");
                 flows.has.push((release.flow_id, release.id));
             }
         }
@@ -184,7 +184,7 @@ impl Runtime {
                         continue;
                     }
                     Err(error) => {
-                        tracing::warn!(%error, event.id = %event.id, "an event was refused");
+                        tracing::warn!(code = error.code(), event.id = %event.id, "an event was refused");
                     }
                 }
                 flows.has.push((flow.release.flow_id, flow.release.id));
