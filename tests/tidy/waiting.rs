@@ -53,6 +53,10 @@ const MAY_JUDGE: &[(&str, &str)] = &[
     ),
     ("tests/chaos/audit.rs", "a bound that .ci/long alone judges"),
     (
+        "tests/chaos/events.rs",
+        "a bound that .ci/long alone judges",
+    ),
+    (
         "tests/chaos/second_night.rs",
         "the rhythm of kills, which judges nothing",
     ),

@@ -1,23 +1,28 @@
-//! What the servers do while answers are lost: runs of every shape, a worker, and a subscriber.
+//! What the servers do while answers are lost: runs of every shape, a worker, a subscriber, and a program that calls back.
 
-use anyhow::{Result, ensure};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
 use hyper::Method;
-use semel_testkit::{Connection, Peer, Process, Program, until};
-use serde_json::json;
+use semel_testkit::{Client, Connection, Peer, Process, Program, pace, until};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
+use super::REST;
 use crate::servers::{Home, Served};
 
 /// The items of a run of the list.
 const ITEMS: [&str; 3] = ["a", "b", "c"];
 
 /// The flows, each by the name that its keys begin with.
-pub(super) const FLOWS: [&str; 4] = ["rest", "go", "list", "work"];
+pub(super) const FLOWS: [&str; 6] = ["rest", "go", "list", "work", "ask", "call"];
 
 /// How often the destination acts for each run of a flow.
 pub(super) fn effects_of(key: &str) -> usize {
     match key.split('-').next() {
         Some("list") => ITEMS.len(),
-        Some("rest" | "go") => 1,
+        Some("rest" | "go" | "ask" | "call") => 1,
         _ => 0,
     }
 }
@@ -37,7 +42,7 @@ pub(super) async fn prepare(home: &Home, server: &Served, peer: &Peer) -> Result
         let body = body.to_string();
         home.command(server, Method::PUT, &path, body).await?;
     }
-    for name in FLOWS {
+    for name in ["called"].into_iter().chain(FLOWS) {
         home.publish(server, name, &flow(name, peer)).await?;
     }
     Ok(())
@@ -67,11 +72,24 @@ fn flow(name: &str, peer: &Peer) -> String {
             json!(ITEMS),
             act("        ", &format!("{key}.${{{{ item }}}}"))
         ),
+        "ask" => format!(
+            "  - {{ id: tell, kv: {{ set: 'url/{key}', value: '${{{{ waits.answer.url }}}}' }} }}\n  \
+             - {{ id: answer, wait: {{ callback: true, within: 1d }} }}\n{}",
+            act("  ", key)
+        ),
+        "call" => {
+            format!("  - {{ id: other, call: {{ flow: called, input: {{ id: '{key}' }} }} }}\n")
+        }
+        "called" => act("  ", key),
         _ => "  - id: work\n    task: { queue: work, within: 1d, lease: 2s }\n    guard: key\n"
             .to_owned(),
     };
+    let trigger = match name {
+        "called" => "api: {}",
+        _ => "webhook: { auth: none, key: input.id }",
+    };
     format!(
-        "flow: {name}\ntrigger:\n  webhook: {{ auth: none, key: input.id }}\n\
+        "flow: {name}\ntrigger:\n  {trigger}\n\
          retry: {{ attempts: 50, delay: 50ms, max_delay: 500ms, within: 1d }}\nsteps:\n{steps}  \
          - {{ id: note, kv: {{ set: 'done/{key}', value: 1 }} }}\n"
     )
@@ -85,6 +103,46 @@ pub(super) fn work(home: &Home, server: &Served) -> Result<Process> {
         .args(["--url", &url, "--token", home.token()])
         .args(["--", "sh", "-c", "cat >&2; echo {}"])
         .start()
+}
+
+/// A program that calls each run back once: again only where it got no answer, as senders do. A repeat of a callback that
+/// was acknowledged would wake a run that sleeps over it.
+pub(super) struct Printer(JoinHandle<Result<()>>);
+
+impl Printer {
+    pub(super) async fn start(home: &Home, servers: &[Served]) -> Result<Self> {
+        let client = home.connect().await?;
+        let servers = servers.iter().map(|it| it.client.clone()).collect();
+        Ok(Self(tokio::spawn(print(client, servers))))
+    }
+}
+
+impl Drop for Printer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn print(client: Connection, servers: Vec<Arc<Client>>) -> Result<()> {
+    let told = "SELECT entry, value::text FROM kv WHERE starts_with(entry, 'url/')";
+    let (mut acknowledged, mut turn) = (HashSet::new(), 0);
+    loop {
+        for row in client.query(told, &[]).await? {
+            let entry: String = row.get(0);
+            if acknowledged.contains(&entry) {
+                continue;
+            }
+            let url: Value = serde_json::from_str(row.get(1))?;
+            let url = url.as_str().context("an address")?;
+            let at = url.find("/callbacks/").context("a callback's address")?;
+            turn += 1;
+            let answer = servers[turn % servers.len()].post(&url[at..], "1").await;
+            if answer.is_ok_and(|answer| answer.status.is_success()) {
+                acknowledged.insert(entry);
+            }
+        }
+        pace(REST).await;
+    }
 }
 
 /// The lease of a delivery and a second: a delivery without an answer is retried after that.
