@@ -191,6 +191,17 @@ mod tests {
     }
 
     #[test]
+    fn the_cookie_of_an_https_console_goes_to_this_host_alone_and_to_no_script() {
+        let own = "https://semel.example";
+        let site = Site::of(&headers(&[("host", "semel.example")]), own).unwrap();
+
+        assert_eq!(
+            site.cookie("v", 60),
+            "__Host-semel=v; Path=/; Max-Age=60; HttpOnly; SameSite=Lax; Secure"
+        );
+    }
+
+    #[test]
     fn a_form_comes_from_this_origin_or_is_refused() {
         let site = Site::of(&headers(&[("host", "127.0.0.1:1")]), "http://127.0.0.1:1").unwrap();
         let own = ("origin", "http://127.0.0.1:1");
