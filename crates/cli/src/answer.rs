@@ -230,7 +230,7 @@ impl Problem {
         self.0.fault.as_ref().map_or("", |fault| &fault.message)
     }
 
-    /// The advice, for such a place.
+    /// Hint of the fault; none if it has none.
     pub(crate) fn advice(&self) -> Option<&str> {
         self.0.fault.as_ref()?.hint.as_deref()
     }

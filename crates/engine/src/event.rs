@@ -21,7 +21,7 @@ mod describe;
 mod earlier;
 mod effect;
 mod gate;
-mod kept;
+mod kept_generations;
 mod lifecycle;
 mod named;
 mod operator_step;
@@ -34,7 +34,6 @@ pub use changes::{Before, EffectSnapshot, RowChanges};
 pub use children::begin_child;
 pub use describe::describe;
 pub(crate) use effect::expect_done;
-pub(crate) use kept::key_memory;
 pub use lifecycle::{Acceptance, begin};
 
 use jiff::Timestamp;
@@ -212,7 +211,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         }
         Event::Probed { step, seen } => effect::project_probed(before, flow, step, seen),
         Event::TakenOver { step, .. } => earlier::project_taken_over(after, flow, step),
-        Event::Named { step, named } => effect::project_named(before, flow, step, named),
+        Event::Named { step, named } => effect::project_named(before, after, flow, step, named),
         Event::Started { step, run, wait } => {
             children::project_started(before, flow, step, (*run, *wait))
         }
@@ -263,7 +262,7 @@ pub fn project(before: &Before, event: &Event, after: &FoldedRun, flow: &Flow) -
         | Event::FanEnded { .. } => RowChanges::default(),
     };
     changes.notices = named::notices(event, after, flow);
-    changes.kept = kept::changes(event, after, flow);
+    changes.kept_generations = kept_generations::changes(event, after, flow);
     changes.alerts = alert::raised(event, after, flow);
     changes.resumed_by(before, after)
 }

@@ -56,7 +56,7 @@ impl Landing {
     /// From when on an attempt may be repeated whose worker was lost: a lease after it may have left. What the worker
     /// sent may be on its way until then, although the worker is known dead.
     pub fn repeat_from(&self, pending: &PendingEffect) -> Timestamp {
-        let begun = self.until_begun(&pending.request).to_duration();
+        let begun = self.send_window_of(&pending.request).to_duration();
         pending
             .intended_at
             .checked_add(begun)
@@ -64,15 +64,15 @@ impl Landing {
     }
 
     /// How long a worker may still begin to send after the intent. Only a request to a destination waits for room.
-    fn until_begun(&self, request: &StepRequest) -> Span {
+    fn send_window_of(&self, request: &StepRequest) -> Span {
         match request {
-            StepRequest::External(_) => self.until_sent(),
+            StepRequest::External(_) => self.external_send_window(),
             StepRequest::Task(_) | StepRequest::Local(_) => self.lease,
         }
     }
 
     /// How long after its intent a request to a destination may still begin to be sent.
-    pub fn until_sent(&self) -> Span {
+    pub fn external_send_window(&self) -> Span {
         Span::from_millis(self.lease.as_millis() + self.room.as_millis())
     }
 
@@ -99,7 +99,7 @@ impl Landing {
             StepRequest::Task(_) => claimed_by,
             StepRequest::External(_) | StepRequest::Local(_) => intended_at,
         };
-        let until_sent = self.until_begun(request);
+        let until_sent = self.send_window_of(request);
         let acts_within = connection.and_then(|connection| connection.acts_within);
         let acts_within = acts_within.unwrap_or(self.acts_within);
         let span = [until_sent, request.timeout(), acts_within];

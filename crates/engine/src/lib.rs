@@ -4,6 +4,7 @@
 //!
 //! - [`boottime`], `secret`, [`memory`], [`metrics`]: bounded and counted.
 //! - `state_lock`: the lock by which a server that is dead is known dead.
+//! - `key_memory`: for how long a destination may remember the key of an effect. Pure.
 //! - [`state`] and [`event`]: what is true of a run, and what each event of its journal changes of it,
 //!   of the tables, of the outbox and of the timeline. Pure.
 //! - [`landing`], [`settle`]: for how long a request may still arrive, and what an outcome means under
@@ -35,6 +36,7 @@ mod finish;
 mod gates;
 pub mod ingest;
 pub mod key_audit;
+mod key_memory;
 pub mod landing;
 pub mod llm;
 mod lookup;

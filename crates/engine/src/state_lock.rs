@@ -83,7 +83,7 @@ pub(crate) struct StateLock {
 struct Names {
     /// Whether this process has the lock. It never loses it.
     is_held: bool,
-    /// Whether [`StateLock::try_take`] has said so.
+    /// Whether [`StateLock::became_holder`] has said so.
     is_told: bool,
     /// Sessions of processes that had the lock before, and that are not ended yet.
     left: Vec<SessionId>,
@@ -109,7 +109,7 @@ impl StateLock {
 
     /// Takes the lock where no process has it, and reads the names in the file. True once in the life of the process:
     /// as soon as it has the lock.
-    pub(crate) async fn try_take(&self) -> bool {
+    pub(crate) async fn became_holder(&self) -> bool {
         let is_held = self.names().is_held;
         if !is_held && let Err(error) = self.at_file(take).await {
             tracing::debug!(%error, "cannot try the lock of the state folder");
@@ -303,28 +303,28 @@ mod tests {
         let (first, second) = (open(folder.path()), open(folder.path()));
         let session = SessionId::generate();
 
-        assert!(first.try_take().await);
+        assert!(first.became_holder().await);
         assert!(first.name(session).await.is_some());
-        assert!(!second.try_take().await);
+        assert!(!second.became_holder().await);
         let text = std::fs::read_to_string(folder.path().join(NAME)).unwrap();
         assert_eq!(text, format!("{session}\n"));
         assert!(
-            !second.try_take().await,
+            !second.became_holder().await,
             "the file was opened and closed again"
         );
         assert_eq!(second.name(SessionId::generate()).await, None);
 
         drop(first);
-        assert!(second.try_take().await);
+        assert!(second.became_holder().await);
         assert_eq!(second.list_left(), [session]);
-        assert!(!second.try_take().await, "it has the lock already");
+        assert!(!second.became_holder().await, "it has the lock already");
     }
 
     #[tokio::test]
     async fn a_child_that_outlives_its_server_does_not_keep_the_lock() {
         let folder = tempfile::tempdir().unwrap();
         let server = open(folder.path());
-        assert!(server.try_take().await);
+        assert!(server.became_holder().await);
         // It lives until its input ends.
         let mut child = Command::new("cat")
             .stdin(Stdio::piped())
@@ -335,7 +335,7 @@ mod tests {
         drop(server);
         // A child closes the file as it becomes another program, which may be a moment after it was spawned.
         let next = open(folder.path());
-        let take = async || Ok(next.try_take().await);
+        let take = async || Ok(next.became_holder().await);
         let taken = until("the lock of a dropped server", take, |taken| *taken).await;
         let has_ended = child.try_wait().unwrap().is_some();
         drop(child.stdin.take());
@@ -354,17 +354,17 @@ mod tests {
             SessionId::generate(),
         );
         let lock = open(folder.path());
-        assert!(lock.try_take().await);
+        assert!(lock.became_holder().await);
         assert!(lock.name(first).await.is_some());
         drop(lock);
 
         // It dies before it has ended the first.
         let lock = open(folder.path());
-        assert!(lock.try_take().await);
+        assert!(lock.became_holder().await);
         assert!(lock.name(second).await.is_some());
         drop(lock);
         let lock = open(folder.path());
-        assert!(lock.try_take().await);
+        assert!(lock.became_holder().await);
         assert_eq!(lock.list_left(), [first, second]);
         assert!(lock.name(third).await.is_some());
         lock.forget(&[first, second]).await;
@@ -372,7 +372,7 @@ mod tests {
         drop(lock);
 
         let lock = open(folder.path());
-        assert!(lock.try_take().await);
+        assert!(lock.became_holder().await);
         assert_eq!(lock.list_left(), [third]);
     }
 
@@ -380,14 +380,14 @@ mod tests {
     async fn a_copy_of_a_folder_is_another_lock() {
         let (folder, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let lock = open(folder.path());
-        assert!(lock.try_take().await);
+        assert!(lock.became_holder().await);
         let session = SessionId::generate();
         assert!(lock.name(session).await.is_some());
         std::fs::copy(folder.path().join(NAME), copy.path().join(NAME)).unwrap();
 
         let copied = open(copy.path());
 
-        assert!(copied.try_take().await, "nobody has that one");
+        assert!(copied.became_holder().await, "nobody has that one");
         assert_eq!(copied.list_left(), [session]);
         assert_ne!(copied.place(), lock.place(), "so the row does not agree");
     }
@@ -396,7 +396,7 @@ mod tests {
     async fn while_the_disk_hangs_sessions_have_no_lock_and_are_named_once_it_answers() {
         let folder = tempfile::tempdir().unwrap();
         let lock = open(folder.path());
-        assert!(lock.try_take().await);
+        assert!(lock.became_holder().await);
         let short = waiting_for(Duration::from_millis(10), lock);
         let (hanging, session) = (SessionId::generate(), SessionId::generate());
         let (let_go, hang) = std::sync::mpsc::channel::<()>();
@@ -425,13 +425,13 @@ mod tests {
         });
 
         assert!(late.await.is_err(), "it hangs");
-        let while_it_hangs = short.try_take().await;
+        let while_it_hangs = short.became_holder().await;
         let_go.send(()).unwrap();
         let patient = waiting_for(Duration::from_secs(60), short);
 
         assert!(!while_it_hangs);
-        assert!(patient.try_take().await);
-        assert!(!patient.try_take().await, "it was said");
+        assert!(patient.became_holder().await);
+        assert!(!patient.became_holder().await, "it was said");
     }
 
     #[tokio::test]
@@ -445,7 +445,7 @@ mod tests {
 
         let lock = open(folder.path());
 
-        assert!(lock.try_take().await);
+        assert!(lock.became_holder().await);
         assert_eq!(lock.list_left(), [session]);
     }
 

@@ -65,7 +65,7 @@ struct Line {
     /// By group, in the order of [`Group::ALL`].
     accounts: [Account; 3],
     /// The account of the group that had the latest turn, as it was then.
-    now: u64,
+    virtual_time: u64,
 }
 
 struct Waiting {
@@ -79,7 +79,7 @@ struct Account {
     all: u64,
     by_namespace: HashMap<i32, u64>,
     /// The account of the namespace that had the latest turn of the group, as it was then.
-    now: u64,
+    virtual_time: u64,
 }
 
 /// A place. Dropping it leaves.
@@ -167,14 +167,14 @@ impl Line {
         let here = || self.waiting.iter().map(|one| one.party).chain(self.running);
         let has_group = here().any(|one| one.group == party.group);
         let has_namespace = here().any(|one| one == party);
-        let now = self.now;
+        let now = self.virtual_time;
         let account = &mut self.accounts[party.group as usize];
         if !has_group {
             account.all = account.all.max(now);
         }
         if !has_namespace {
             let own = account.by_namespace.entry(party.namespace_id).or_default();
-            *own = account.now.max(*own);
+            *own = account.virtual_time.max(*own);
         }
         self.waiting.push(waiting);
     }
@@ -198,8 +198,8 @@ impl Line {
             .filter(|(_, one)| one.party.group == group)
             .map(|(place, one)| (place, spent(one.party.namespace_id).unwrap_or_default()))
             .min_by_key(|(_, spent)| *spent)?;
-        self.now = account.all;
-        self.accounts[group as usize].now = spent;
+        self.virtual_time = account.all;
+        self.accounts[group as usize].virtual_time = spent;
         let next = self.waiting.remove(place);
         self.running = Some(next.party);
         Some(next)
@@ -212,7 +212,7 @@ impl Line {
         account.all += cost;
         *account.by_namespace.entry(party.namespace_id).or_default() += cost;
         // Of one that is not here and would begin anew as if it had never been, nothing is kept.
-        let now = account.now;
+        let now = account.virtual_time;
         account.by_namespace.retain(|namespace_id, spent| {
             let own = Party {
                 namespace_id: *namespace_id,

@@ -44,13 +44,13 @@ fn write<T: Serialize>(status: StatusCode, body: &T, clean: impl Fn(String) -> S
 }
 
 /// Answers 200 with JSON that takes a share of the memory until it was sent.
-pub(crate) fn held(text: String, memory: Option<Portion>) -> Response {
-    let body = held_bytes(text, memory);
+pub(crate) fn with_memory(text: String, memory: Option<Portion>) -> Response {
+    let body = bytes_with_memory(text, memory);
     (StatusCode::OK, [(CONTENT_TYPE, JSON)], body).into_response()
 }
 
 /// A body that takes a share of the memory until it was sent.
-pub(crate) fn held_bytes(text: String, memory: Option<Portion>) -> Bytes {
+pub(crate) fn bytes_with_memory(text: String, memory: Option<Portion>) -> Bytes {
     Bytes::from_owner(HeldText {
         text,
         _memory: memory,

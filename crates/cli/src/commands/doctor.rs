@@ -7,7 +7,7 @@ mod server;
 use semel_server::oidc::check_provider;
 use serde::Serialize;
 
-use super::serve::{Database, clear, oidc};
+use super::serve::{Database, oidc, plain_http};
 use crate::answer::{Answer, Problem};
 use crate::archive;
 use crate::code;
@@ -126,7 +126,7 @@ fn transport(ctx: &Context) -> Option<Line> {
     let listen = ctx.config.find(Key::Listen, None)?;
     let public = ctx.config.find(Key::PublicUrl, None);
     let public = public.as_ref().map(|setting| setting.value.as_str());
-    let found = clear::in_the_clear(&listen.value, public)?;
+    let found = plain_http::in_the_clear(&listen.value, public)?;
     let mend = "put a TLS proxy in front, and set SEMEL_PUBLIC_URL to its https address";
     Some(Line::warn("transport", found, mend))
 }

@@ -15,7 +15,7 @@ use crate::answer::{Answer, Problem};
 use crate::config::Key;
 use crate::context::Context;
 use crate::output::Reader;
-use crate::remote::{self, is_this_machine};
+use crate::remote::{self, is_loopback};
 
 /// The program that opens an address in the browser of a person's choice.
 const OPENER: &str = "xdg-open";
@@ -66,7 +66,7 @@ pub(crate) fn address(client: &Client, code: &SignInCode, page: Option<&str>) ->
     let reached = Url::parse(client.base()).ok();
     let is_https = |url: &Url| url.scheme() == "https";
     let public = own.as_ref().is_some_and(is_https);
-    let reached = reached.filter(|url| is_https(url) || (is_this_machine(url) && !public));
+    let reached = reached.filter(|url| is_https(url) || (is_loopback(url) && !public));
     let Some(mut url) = reached.or(own) else {
         return code.url.clone();
     };
@@ -155,7 +155,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
 
         let home = tempfile::tempdir().unwrap();
-        let url = "http://127.0.0.1:7171/console/sign-in?to=%2Fa&b=\"c#c0de";
+        let url = "http://127.0.0.1:7171/console/sign-in?to=%2Fa&b=\"c#hush";
         let opener = home.path().join("opener");
         std::fs::write(
             &opener,
@@ -171,10 +171,10 @@ mod tests {
 
         let seen = std::fs::read_to_string(home.path().join("opener.seen")).unwrap();
         let file = seen.lines().nth(1).unwrap();
-        assert!(!seen.contains("c0de"), "{seen}");
+        assert!(!seen.contains("hush"), "{seen}");
         let page = std::fs::read_to_string(file).unwrap();
         assert!(
-            page.contains("url=http://127.0.0.1:7171/console/sign-in?to=%2Fa&amp;b=&quot;c#c0de\""),
+            page.contains("url=http://127.0.0.1:7171/console/sign-in?to=%2Fa&amp;b=&quot;c#hush\""),
             "{page}"
         );
         let mode = std::fs::metadata(file).unwrap().permissions().mode();

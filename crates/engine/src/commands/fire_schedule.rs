@@ -174,13 +174,13 @@ impl Runtime {
         reason: Option<&str>,
     ) -> Result<bool, PauseError> {
         let (_, id, act) = self
-            .act_on_schedule(by, "schedule.pause", namespace, flow, reason)
+            .prepare_schedule_act(by, "schedule.pause", namespace, flow, reason)
             .await?;
         Ok(schedules::pause(self.cell.of(id), id, by.actor, &act).await?)
     }
 
     /// Finds a live schedule, and makes the audit record of an action on it.
-    pub(super) async fn act_on_schedule(
+    pub(super) async fn prepare_schedule_act(
         self: &Arc<Self>,
         by: Actor<'_>,
         action: &'static str,

@@ -87,13 +87,13 @@ impl PlanError {
 impl Runtime {
     /// Freezes which runs are replayed. They are previewed from now on, and replayed once an operator
     /// applies the plan.
-    pub async fn plan_replay<'a>(
+    pub async fn plan_replay(
         self: &Arc<Self>,
         namespace_id: i32,
         wish: &PlanWish,
-        by: impl Into<JobMaker<'a>>,
+        by: JobMaker<'_>,
     ) -> Result<ReplayPlanId, PlanError> {
-        let JobMaker { actor, token } = by.into();
+        let JobMaker { actor, token } = by;
         if matches!(wish.state, RunState::Active | RunState::InDoubt) {
             return Err(PlanError::State(wish.state));
         }
@@ -136,14 +136,14 @@ impl Runtime {
     }
 
     /// Applies, pauses or stops a plan.
-    pub async fn change_plan<'a>(
+    pub async fn change_plan(
         self: &Arc<Self>,
         namespace_id: i32,
         plan: ReplayPlanId,
         (change, reason): (PlanChange, Option<&str>),
-        by: impl Into<JobMaker<'a>>,
+        by: JobMaker<'_>,
     ) -> Result<(), PlanError> {
-        let JobMaker { actor, token } = by.into();
+        let JobMaker { actor, token } = by;
         let (name, to) = match change {
             PlanChange::Apply { .. } => ("replay.apply", "running"),
             PlanChange::Pause => ("replay.pause", "paused"),

@@ -46,7 +46,7 @@ impl Runtime {
         reason: Option<&str>,
     ) -> Result<bool, PauseError> {
         let (live, id, act) = self
-            .act_on_schedule(by, "schedule.resume", namespace, flow, reason)
+            .prepare_schedule_act(by, "schedule.resume", namespace, flow, reason)
             .await?;
         let mut tries = 0;
         let mut unsure = None;

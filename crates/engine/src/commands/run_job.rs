@@ -143,14 +143,14 @@ impl Runtime {
     }
 
     /// Makes a job of the runs that a plan showed. Refused where other runs fit by now.
-    pub async fn make_run_job<'a>(
+    pub async fn make_run_job(
         self: &Arc<Self>,
         namespace_id: i32,
         wish: &RunJobWish,
         (digest, reason): (&str, &str),
-        by: impl Into<JobMaker<'a>>,
+        by: JobMaker<'_>,
     ) -> Result<RunJobId, RunJobError> {
-        let JobMaker { actor, token } = by.into();
+        let JobMaker { actor, token } = by;
         let id = RunJobId::generate();
         let action = match wish.verb {
             JobVerb::Cancel => "run.cancel-many",

@@ -26,13 +26,13 @@ pub(super) fn renew(
     effect: &Effect<Retrying>,
 ) -> Option<Next> {
     let connection = pending.request.connection();
-    let kept = pending.resumed
+    let is_refusal_stored = pending.resumed
         && settles_doubt(effect)
         && is_stored(context, connection, &effect.state().fault);
     if step.named.is_some() {
-        return renew_named(state, context, step, pending, kept);
+        return renew_named(state, context, step, pending, is_refusal_stored);
     }
-    kept.then(|| {
+    is_refusal_stored.then(|| {
         let asks = name_undo::before_undo(state, context, step);
         asks.unwrap_or_else(|| begin(state, context, step, None))
     })
@@ -45,13 +45,13 @@ fn renew_named(
     context: &DecideContext<'_>,
     step: &Step,
     pending: &PendingEffect,
-    kept: bool,
+    is_refusal_stored: bool,
 ) -> Option<Next> {
     let name = step.id.as_str();
     let known = state.names.get(name)?;
     let is_under_way = known.generation > state.generation(name);
     // A name that the run still holds keeps its key.
-    let is_over = kept && known.standing == NameStanding::Over;
+    let is_over = is_refusal_stored && known.standing == NameStanding::Over;
     if !is_under_way && !is_over {
         return None;
     }

@@ -27,7 +27,7 @@ pub struct RowChanges {
     /// What named effects are told.
     pub notices: Vec<NameNotice>,
     /// What sets the generations of steps apart.
-    pub kept: Vec<GenerationChange>,
+    pub kept_generations: Vec<GenerationChange>,
     /// What people must learn of.
     pub alerts: Vec<RaisedAlert>,
     /// Of the run's record.
@@ -128,7 +128,7 @@ impl RowChanges {
             && self.tasks.is_empty()
             && self.approvals.is_empty()
             && self.notices.is_empty()
-            && self.kept.is_empty()
+            && self.kept_generations.is_empty()
             && self.alerts.is_empty()
             && self.record.is_none()
     }
@@ -143,7 +143,7 @@ impl RowChanges {
         self.tasks.extend(later.tasks);
         self.approvals.extend(later.approvals);
         self.notices.extend(later.notices);
-        self.kept.extend(later.kept);
+        self.kept_generations.extend(later.kept_generations);
         self.alerts.extend(later.alerts);
         if let Some(record) = later.record {
             let was_stopped = match &self.record {

@@ -73,7 +73,7 @@ impl LeaseRenewal {
         let Some(lock) = &runtime.lock else {
             return;
         };
-        if lock.try_take().await {
+        if lock.became_holder().await {
             tracing::info!(
                 "this server has the lock of its state folder: the one that had it is gone"
             );

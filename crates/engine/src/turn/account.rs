@@ -118,7 +118,7 @@ impl Turn {
 
     /// Counts the place and the memory of a run for its namespace, which an operator's command took before others.
     /// False where the namespace has all that it may.
-    pub(super) fn is_counted_now(&mut self) -> bool {
+    pub(super) fn try_count_place(&mut self) -> bool {
         let namespace_id = self.release.namespace_id;
         let (room, budget) = (&self.runtime.work.room, &self.runtime.options.memory);
         if !room.try_count(&mut self.place, namespace_id) {

@@ -40,7 +40,7 @@ impl Turn {
     /// Lets the run continue that a command took before others: as one of its namespace, in the place that it has. Where
     /// that namespace has all that it may, the run returns to the queue and waits there as every other.
     pub(crate) fn go_on(mut self) {
-        if self.is_counted_now() {
+        if self.try_count_place() {
             let turns = self.runtime.work.turns.clone();
             turns.spawn(self.drive());
         } else {

@@ -13,7 +13,7 @@ use semel_store::journal::LeaseChange;
 use semel_store::runs::Stage;
 use semel_store::{journal, kept_generations, late_responses, runs, waits};
 
-use super::kept::kept_of;
+use super::kept_generations::kept_of;
 use super::parent_state::{self, Unread};
 use super::{Turn, TurnError, unsure};
 use crate::memory::parsed_bytes;

@@ -25,7 +25,7 @@ impl Turn {
     pub(super) async fn look_first(&mut self, request: &ExternalRequest) -> Result<(), TurnError> {
         self.commit_what_matters().await?;
         let outcome = self.ask(request).await;
-        if self.rests_for_room(&outcome).await? {
+        if self.rest_if_held_back(&outcome).await? {
             return Ok(());
         }
         let step = self.step();

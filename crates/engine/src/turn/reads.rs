@@ -20,7 +20,7 @@ impl Turn {
     pub(super) async fn read(&mut self, request: &ExternalRequest) -> Result<(), TurnError> {
         self.commit_what_matters().await?;
         let outcome = self.ask(request).await;
-        if self.rests_for_room(&outcome).await? {
+        if self.rest_if_held_back(&outcome).await? {
             return Ok(());
         }
         let name = self.step().id.to_string();
@@ -99,7 +99,7 @@ impl Turn {
             }
             _ => self.ask(request).await,
         };
-        if self.rests_for_room(&outcome).await? {
+        if self.rest_if_held_back(&outcome).await? {
             return Ok(());
         }
         let event = self.read_probe(&outcome, asked_at);

@@ -64,7 +64,7 @@ impl Turn {
 
     /// Sleeps if a request that changes nothing found no room: nothing was asked, so that there is
     /// nothing to record.
-    pub(super) async fn rests_for_room(&mut self, outcome: &Outcome) -> Result<bool, TurnError> {
+    pub(super) async fn rest_if_held_back(&mut self, outcome: &Outcome) -> Result<bool, TurnError> {
         match outcome {
             Outcome::Failed(fault) if fault.is_held_back() && self.may_wait_for_room() => {
                 self.rest_for_room(fault).await?;

@@ -34,7 +34,7 @@ impl Turn {
         let at = self.rehearsed_step();
         let unchanged = self.pending.take_before_changes();
         let mut transition = self.pending.take(self.identity(), lease.clone());
-        self.lengthen_memories(&mut transition.kept);
+        self.lengthen_memories(&mut transition.kept_generations);
         let end = transition.record.clone();
         let progresses = transition.progresses;
         let emits = !transition.emitted.is_empty();

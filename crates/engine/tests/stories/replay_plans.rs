@@ -31,7 +31,8 @@ async fn a_plan_previews_its_runs_and_two_servers_replay_each_once() -> Result<(
         reason: Some("fixed".to_owned()),
     };
 
-    let plan = world.engine.plan_replay(world.namespace_id, &wish, "test");
+    let by = JobMaker::unchecked("test");
+    let plan = world.engine.plan_replay(world.namespace_id, &wish, by);
     let plan = plan.await?;
     let home = || world.engine.cell().home();
     let reaches = async |state: &str| {
@@ -46,7 +47,7 @@ async fn a_plan_previews_its_runs_and_two_servers_replay_each_once() -> Result<(
     let apply = (PlanChange::Apply { per_second: None }, None);
     for engine in [&world.engine, &other] {
         engine
-            .change_plan(world.namespace_id, plan, apply, "test")
+            .change_plan(world.namespace_id, plan, apply, by)
             .await?;
     }
     let done = reaches("done").await?;

@@ -60,10 +60,16 @@ async fn runs_that_need_review_are_resumed_by_the_plan_that_showed_them() -> Res
     runs.push(refuse("3").await?);
 
     let by = (old.digest.as_str(), "the bank is back");
-    let refused = world.engine.make_run_job(ns, &wish, by, "test").await;
+    let refused = world
+        .engine
+        .make_run_job(ns, &wish, by, JobMaker::unchecked("test"))
+        .await;
     let new = world.engine.plan_run_job(ns, &wish).await?;
     let by = (new.digest.as_str(), "the bank is back");
-    let job = world.engine.make_run_job(ns, &wish, by, "test").await?;
+    let job = world
+        .engine
+        .make_run_job(ns, &wish, by, JobMaker::unchecked("test"))
+        .await?;
 
     assert!(matches!(refused, Err(RunJobError::Changed)), "{refused:?}");
     assert_eq!((old.runs.len(), new.runs.len()), (2, 3));
@@ -116,7 +122,7 @@ async fn a_run_whose_state_has_changed_since_it_was_planned_is_left_alone() -> R
 
     let refused = world
         .engine
-        .make_run_job(ns, &wish, (digest, reason), "test")
+        .make_run_job(ns, &wish, (digest, reason), JobMaker::unchecked("test"))
         .await;
     become_state("active").await?;
     let plan = world.engine.plan_run_job(ns, &wish).await?;
@@ -127,7 +133,10 @@ async fn a_run_whose_state_has_changed_since_it_was_planned_is_left_alone() -> R
            FOR EACH ROW EXECUTE FUNCTION other_state()";
     client.batch_execute(trigger).await?;
     let by = (plan.digest.as_str(), reason);
-    let job = world.engine.make_run_job(ns, &wish, by, "test").await?;
+    let job = world
+        .engine
+        .make_run_job(ns, &wish, by, JobMaker::unchecked("test"))
+        .await?;
 
     assert!(matches!(refused, Err(RunJobError::Changed)), "{refused:?}");
     assert_eq!(until_done(&world, job).await?, (0, 1));
@@ -165,7 +174,10 @@ async fn a_job_whose_note_was_lost_resumes_a_run_once() -> Result<()> {
 
         let plan = world.engine.plan_run_job(ns, &wish).await?;
         let by = (plan.digest.as_str(), "the bank is back");
-        let job = world.engine.make_run_job(ns, &wish, by, "test").await?;
+        let job = world
+            .engine
+            .make_run_job(ns, &wish, by, JobMaker::unchecked("test"))
+            .await?;
         until("another call", calls, |calls| *calls > before).await?;
         until_state(&world, accepted.run, state).await?;
         let by_then = calls().await?;
@@ -196,13 +208,19 @@ async fn runs_that_failed_again_need_another_plan() -> Result<()> {
 
     let first = world.engine.plan_run_job(ns, &wish).await?;
     let by = (first.digest.as_str(), "the bank is back");
-    world.engine.make_run_job(ns, &wish, by, "test").await?;
+    world
+        .engine
+        .make_run_job(ns, &wish, by, JobMaker::unchecked("test"))
+        .await?;
     let again = until_some("another plan", async || {
         let plan = world.engine.plan_run_job(ns, &wish).await;
         Ok(plan.ok().filter(|plan| plan.digest != first.digest))
     })
     .await?;
-    let refused = world.engine.make_run_job(ns, &wish, by, "test").await;
+    let refused = world
+        .engine
+        .make_run_job(ns, &wish, by, JobMaker::unchecked("test"))
+        .await;
 
     assert_eq!(again.runs[0].run, accepted.run);
     assert!(matches!(refused, Err(RunJobError::Changed)), "{refused:?}");

@@ -29,7 +29,7 @@ fn filter(visit: &Visit) -> Vec<(&'static str, &str)> {
 fn command(verb: &str, asked: &[(&str, &str)]) -> String {
     let mut command = format!("semel audit {verb}");
     for (name, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&words::option(name, value));
+        words::push_option(&mut command, name, value);
     }
     command
 }

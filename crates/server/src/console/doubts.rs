@@ -27,7 +27,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
     };
     let mut command = "semel doubt list".to_owned();
     if !cursor.is_empty() {
-        command.push_str(&words::option("cursor", cursor));
+        words::push_option(&mut command, "cursor", cursor);
     }
     let shell = Shell::new(&visit, "/doubts", "Doubts", &json, &command);
     let found: Found<Effect> = match visit.get(&json).await {

@@ -41,7 +41,7 @@ async fn show_jobs(visit: &Visit, status: StatusCode, problem: Option<Trouble>) 
     let json = words::address("/v1/run-jobs", &[("cursor", cursor)]);
     let mut command = "semel run job".to_owned();
     if !cursor.is_empty() {
-        command.push_str(&words::option("cursor", cursor));
+        words::push_option(&mut command, "cursor", cursor);
     }
     let shell = Shell::new(visit, "/jobs", "Jobs", &json, &command);
     let found: Found<RunJob> = match visit.get(&json).await {
@@ -213,7 +213,7 @@ async fn show_plan(
     let json = words::address("/v1/runs", &asked[..2]);
     let mut command = format!("semel run {verb}");
     for (option, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&words::option(option, value));
+        words::push_option(&mut command, option, value);
     }
     let states: Vec<Vec<Markup>> = plan
         .states

@@ -27,7 +27,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let json = words::address("/v1/refusals", &asked);
     let mut command = "semel refusal list".to_owned();
     for (name, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&words::option(name, value));
+        words::push_option(&mut command, name, value);
     }
     let shell = Shell::new(&visit, "/duplicates", "Refused deliveries", &json, &command);
     let here = visit.page("/refusals");

@@ -81,7 +81,7 @@ async fn show_plans(
     let json = words::address("/v1/replay-plans", &[("cursor", cursor)]);
     let mut command = "semel replay list".to_owned();
     if !cursor.is_empty() {
-        command.push_str(&words::option("cursor", cursor));
+        words::push_option(&mut command, "cursor", cursor);
     }
     let shell = Shell::new(visit, "/jobs", "Replays", &json, &command);
     let found: Found<ReplayPlan> = match visit.get(&json).await {

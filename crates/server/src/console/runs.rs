@@ -172,7 +172,7 @@ fn command(asked: &[(&str, &str)]) -> String {
     let mut command = "semel run list".to_owned();
     for (name, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
         let option = name.replace('_', "-");
-        command.push_str(&words::option(&option, value));
+        words::push_option(&mut command, &option, value);
     }
     command
 }

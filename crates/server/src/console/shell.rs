@@ -10,7 +10,7 @@ use super::look::Theme;
 use super::markup::{Markup, visible};
 use super::visit::{Following, Visit};
 use super::words::{address, shell_word};
-use crate::answer::{Answered, held_bytes};
+use crate::answer::{Answered, bytes_with_memory};
 use crate::error::ApiError;
 
 /// The places of the console, by the path that each begins with.
@@ -258,7 +258,7 @@ pub(super) fn show_large(
     memory: Option<Portion>,
 ) -> Answered {
     match page.render() {
-        Ok(text) => Ok((status, Html(held_bytes(text, memory))).into_response()),
+        Ok(text) => Ok((status, Html(bytes_with_memory(text, memory))).into_response()),
         Err(_) => Err(ApiError::internal("a page that cannot be rendered")),
     }
 }

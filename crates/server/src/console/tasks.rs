@@ -39,13 +39,13 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let json = words::address("/v1/tasks", &asked);
     let mut command = "semel task list".to_owned();
     if !queue.is_empty() {
-        command.push_str(&words::option("queue", queue));
+        words::push_option(&mut command, "queue", queue);
     }
     if all {
         command.push_str(" --all");
     }
     if !cursor.is_empty() {
-        command.push_str(&words::option("cursor", cursor));
+        words::push_option(&mut command, "cursor", cursor);
     }
     let other = match all {
         true => Markup::text("Only open ones").link(&address(&visit, queue, "")),

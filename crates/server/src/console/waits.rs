@@ -27,7 +27,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
         command.push_str(" --all");
     }
     if !cursor.is_empty() {
-        command.push_str(&words::option("cursor", cursor));
+        words::push_option(&mut command, "cursor", cursor);
     }
     let here = visit.page("/waits");
     let other = match all {

@@ -117,10 +117,10 @@ pub(super) fn operand(text: &str) -> String {
     format!("{mark}{}", shell_word(text))
 }
 
-/// An option with its value, behind a space: it is read as the value even where it begins like an option.
-pub(super) fn option(name: &str, value: &str) -> String {
+/// Adds an option with its value to a command: it is read as the value even where it begins like an option.
+pub(super) fn push_option(command: &mut String, name: &str, value: &str) {
     let mark = if value.starts_with('-') { '=' } else { ' ' };
-    format!(" --{name}{mark}{}", shell_word(value))
+    command.push_str(&format!(" --{name}{mark}{}", shell_word(value)));
 }
 
 /// Whether a character takes no room, turns others round, or controls a terminal.
@@ -154,8 +154,10 @@ mod tests {
         assert_eq!(shell_word("a\u{202e}'"), r"$'a\U0000202e\''");
         assert_eq!(operand("o-1"), "o-1");
         assert_eq!(operand("--url=http://x"), "-- --url=http://x");
-        assert_eq!(option("flow", "a b"), " --flow 'a b'");
-        assert_eq!(option("flow", "--url=http://x"), " --flow=--url=http://x");
+        let mut command = "semel run list".to_owned();
+        push_option(&mut command, "flow", "a b");
+        push_option(&mut command, "key", "--url=http://x");
+        assert_eq!(command, "semel run list --flow 'a b' --key=--url=http://x");
         assert_eq!(encoded("a b&c/ü"), "a%20b%26c%2F%C3%BC");
         assert_eq!(
             address("/v1/runs", &[("flow", ""), ("key", "a b")]),

@@ -89,7 +89,7 @@ impl Pace {
     }
 
     /// A turn that was promised is taken, or not needed any more.
-    pub(super) fn keep_promise(&mut self) {
+    pub(super) fn end_promise(&mut self) {
         self.promised = self.promised.saturating_sub(1);
     }
 
@@ -164,7 +164,7 @@ mod tests {
         while let Some(at) = asking.iter().map(|(at, _)| *at).min() {
             if let Some(leaves) = leaving.filter(|leaves| *leaves <= at) {
                 assert_eq!(pace.leave(leaves), Ok(()));
-                pace.keep_promise();
+                pace.end_promise();
                 left.push((leaves - begun).as_secs());
                 leaving = None;
             }
@@ -174,7 +174,7 @@ mod tests {
             match (pace.promise(asker, at), leaving) {
                 (Ok(()), None) => match pace.leave(at) {
                     Ok(()) => {
-                        pace.keep_promise();
+                        pace.end_promise();
                         left.push((at - begun).as_secs());
                     }
                     Err(wait) => leaving = Some(at + wait),
@@ -213,7 +213,7 @@ mod tests {
 
         for secs in [0, 1] {
             assert_eq!(pace.leave(now + Duration::from_secs(secs)), Ok(()));
-            pace.keep_promise();
+            pace.end_promise();
         }
         let later = now + Duration::from_secs(2);
         assert_eq!(pace.promise(Asker::First, later), after(2));
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(told[999], Err(Duration::from_secs(999)));
         for secs in [0, 1] {
             assert_eq!(pace.leave(now + Duration::from_secs(secs)), Ok(()));
-            pace.keep_promise();
+            pace.end_promise();
         }
 
         let soon = pace.promise(Asker::First, now + Duration::from_secs(4));
@@ -261,7 +261,7 @@ mod tests {
         }
         assert!(pace.promise(Asker::Accepted, now).is_err());
 
-        pace.keep_promise();
+        pace.end_promise();
 
         assert_eq!(pace.promise(Asker::Accepted, now), Ok(()));
     }

@@ -182,7 +182,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         if self.promised {
-            self.lane.share.keep_promise();
+            self.lane.share.end_promise();
         }
         if self.ahead.is_some() {
             self.lane.waiting.fetch_sub(1, Ordering::AcqRel);

@@ -88,9 +88,9 @@ impl Share {
     }
 
     /// A turn that was promised is taken, or not needed any more.
-    pub(super) fn keep_promise(&self) {
+    pub(super) fn end_promise(&self) {
         if let Some(pace) = &mut self.state().pace {
-            pace.keep_promise();
+            pace.end_promise();
         }
     }
 

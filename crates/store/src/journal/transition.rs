@@ -57,7 +57,7 @@ pub struct Transition {
     /// What the run came to at named effects, which have to know.
     pub notices: Vec<NameNotice>,
     /// What sets the generations of steps apart.
-    pub kept: Vec<GenerationChange>,
+    pub kept_generations: Vec<GenerationChange>,
     /// What the record says from now on, where that changes.
     pub record: Option<RecordChange>,
     /// The next run of its key, where an operator replays the run and it ends by that.
@@ -94,7 +94,7 @@ impl Transition {
         let tells = !self.emitted.is_empty()
             || !self.leaves_gates.is_empty()
             || !self.notices.is_empty()
-            || !self.kept.is_empty()
+            || !self.kept_generations.is_empty()
             || !self.acts.is_empty()
             || !self.alerts.is_empty();
         parks

@@ -45,16 +45,16 @@ const REDONE: &str = "
      WHERE id = $1 AND namespace_id = $2 AND token = $3 AND state = 'absent'";
 
 /// The run that holds it is quarantined: nothing it says would come.
-const FREE_HELD: &str = "
+const DOUBT_HELD: &str = "
     UPDATE named_effects n
        SET state = 'in_doubt', fault = $4
      WHERE n.id = $1 AND n.namespace_id = $2 AND n.token = $3 AND n.holder_run IS NOT NULL
        AND n.state IN ('pending', 'undoing')";
 
-pub(crate) const STATEMENTS: &[&str] = &[SETTLE, REDO, REDONE, FREE_HELD];
+pub(crate) const STATEMENTS: &[&str] = &[SETTLE, REDO, REDONE, DOUBT_HELD];
 
 /// The code of the fault of a name that an operator took from the run that held it.
-pub const FREED: &str = "holder-quarantined";
+pub const HOLDER_QUARANTINED: &str = "holder-quarantined";
 
 /// What an operator found at the destination.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,7 +146,7 @@ pub async fn settle(
 }
 
 /// Puts a name in doubt that a quarantined run holds. A repeat finds it so.
-pub async fn free_held(
+pub async fn doubt_held(
     cell: SlotCell<'_>,
     namespace_id: i32,
     id: NamedEffectId,
@@ -154,14 +154,14 @@ pub async fn free_held(
     act: &AuditEntry,
 ) -> Result<NamedReport, ReadError> {
     let fault = json!({
-        "code": FREED,
+        "code": HOLDER_QUARANTINED,
         "message": "an operator took the key from a quarantined run: look at the destination",
     });
     let fault = Json(&fault);
     let values: [&(dyn ToSql + Sync); 4] = [id.as_uuid(), &namespace_id, &token, &fault];
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
-    let report = if tx.execute(FREE_HELD, &values).await? > 0 {
+    let report = if tx.execute(DOUBT_HELD, &values).await? > 0 {
         audit::append(&tx, act).await?;
         NamedReport::Recorded(waiters::of_effect(&tx, id, Waking::All).await?)
     } else {

@@ -71,7 +71,7 @@ async fn is_due(
         alerts: Vec::new(),
         leaves_gates: Vec::new(),
         notices: Vec::new(),
-        kept: Vec::new(),
+        kept_generations: Vec::new(),
         record: None,
         next_run: None,
         acts: Vec::new(),

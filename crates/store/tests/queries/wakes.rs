@@ -238,7 +238,7 @@ impl<'w> Sleeper<'w> {
             alerts: Vec::new(),
             leaves_gates: Vec::new(),
             notices: Vec::new(),
-            kept: Vec::new(),
+            kept_generations: Vec::new(),
             record: Some(RecordChange {
                 state: RunState::Succeeded,
                 result: None,

@@ -17,7 +17,7 @@ use crate::catalogue::Release;
 use crate::runtime::Runtime;
 use crate::state::{Current, FoldedRun, PastLedger};
 use crate::turn::earlier::read_ledger;
-use crate::turn::kept::kept_of;
+use crate::turn::kept_generations::kept_of;
 use crate::turn::parent_state::{self, Unread};
 
 /// How many earlier runs of a key are read for what they sent.

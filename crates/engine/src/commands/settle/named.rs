@@ -203,7 +203,8 @@ impl Runtime {
             }
             // Erased with its run, which waits until it has landed, or gone with its run's history.
             None => {
-                let span = landing.until_sent().to_duration() + landing.acts_within.to_duration();
+                let span = landing.external_send_window().to_duration()
+                    + landing.acts_within.to_duration();
                 own.intended_at.checked_add(span).unwrap_or(Timestamp::MAX)
             }
         };

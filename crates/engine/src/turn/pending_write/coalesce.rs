@@ -95,7 +95,12 @@ impl PendingWrite {
                 .take(before.notices)
                 .cloned()
                 .collect(),
-            kept: refused.kept.iter().take(before.kept).cloned().collect(),
+            kept_generations: refused
+                .kept_generations
+                .iter()
+                .take(before.kept_generations)
+                .cloned()
+                .collect(),
             alerts: refused.alerts.iter().take(before.alerts).cloned().collect(),
             record: before.record,
         };
@@ -124,7 +129,7 @@ pub(in crate::turn) struct BeforeChanges {
     tasks: usize,
     approvals: usize,
     notices: usize,
-    kept: usize,
+    kept_generations: usize,
     alerts: usize,
     emitted: usize,
     departs: usize,
@@ -150,7 +155,7 @@ impl BeforeChanges {
             tasks: changes.tasks.len(),
             approvals: changes.approvals.len(),
             notices: changes.notices.len(),
-            kept: changes.kept.len(),
+            kept_generations: changes.kept_generations.len(),
             alerts: changes.alerts.len(),
             emitted: emitted.len(),
             departs: departs.len(),

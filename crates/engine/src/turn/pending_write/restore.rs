@@ -23,7 +23,7 @@ impl PendingWrite {
             tasks: refused.tasks.clone(),
             approvals: refused.approvals.clone(),
             notices: refused.notices.clone(),
-            kept: refused.kept.clone(),
+            kept_generations: refused.kept_generations.clone(),
             alerts: refused.alerts.clone(),
             record: refused.record.clone(),
         };

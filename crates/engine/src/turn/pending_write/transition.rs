@@ -60,7 +60,7 @@ impl PendingWrite {
             alerts: changes.alerts,
             leaves_gates: std::mem::take(&mut self.departs),
             notices: changes.notices,
-            kept: changes.kept,
+            kept_generations: changes.kept_generations,
             record: changes.record,
             next_run: self.next_run.take(),
             acts: std::mem::take(&mut self.acts),

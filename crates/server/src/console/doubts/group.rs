@@ -228,7 +228,7 @@ fn document(
         .iter()
         .filter(|(_, value)| !value.is_empty())
     {
-        command.push_str(&words::option(option, value));
+        words::push_option(&mut command, option, value);
     }
     // A link can name anything as the verdict, and must not make an option of it.
     let verdict = match read_verdict(verdict).is_some() {

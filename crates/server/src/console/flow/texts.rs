@@ -222,7 +222,7 @@ pub(in crate::console) async fn releases_page(visit: Visit) -> Answered {
     let json = words::address(&format!("/v1/flows/{flow}/releases"), &asked);
     let mut command = "semel flow releases".to_owned();
     for (option, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&words::option(option, value));
+        words::push_option(&mut command, option, value);
     }
     command.push_str(&format!(" {}", words::operand(visit.part("flow"))));
     let page = visit.page(&format!("/flows/{flow}"));

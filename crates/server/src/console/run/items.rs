@@ -39,7 +39,7 @@ pub(in crate::console) async fn page(visit: Visit) -> Answered {
     let json = words::address(&format!("/v1/runs/{run}/child-runs"), &asked);
     let mut command = "semel run items".to_owned();
     for (option, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&words::option(option, value));
+        words::push_option(&mut command, option, value);
     }
     command.push_str(&format!(" {}", words::operand(visit.part("run"))));
     let here = visit.page(&format!("/runs/{run}/items"));

@@ -140,10 +140,10 @@ async fn show_preview(
     let mut command = format!("semel run replay {run}");
     let options = [("from", &asked.from), ("release", &asked.release)];
     for (option, value) in options.iter().filter(|(_, value)| !value.is_empty()) {
-        command.push_str(&words::option(option, value));
+        words::push_option(&mut command, option, value);
     }
     for step in asked.accepted() {
-        command.push_str(&words::option("accept-changed", &step));
+        words::push_option(&mut command, "accept-changed", &step);
     }
     let back = Markup::text("The run that would be replayed")
         .link(&visit.page(&format!("/runs/{run}")))

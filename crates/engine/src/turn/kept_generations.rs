@@ -6,7 +6,7 @@ use semel_store::{ReadError, kept_generations};
 use serde_json::Value;
 
 use super::Turn;
-use crate::event::key_memory;
+use crate::key_memory::key_memory;
 use crate::runtime::Runtime;
 use crate::state::KEPT;
 

@@ -6,13 +6,10 @@
 use semel_flow::{ActionKind, Flow, Step};
 use semel_model::effect::ConfirmedBy;
 use semel_model::event::Event;
-use semel_model::{Connection, Span};
 use semel_store::kept_generations::{GenerationChange, KeyMemory};
 
+use crate::key_memory::key_memory;
 use crate::state::{FoldedRun, UNDO};
-
-/// How long most destinations remember a key: for those whose connection does not say.
-const USUAL_MEMORY: Span = Span::from_const_secs(24 * 3_600);
 
 /// What an event sets apart, where `after` is what is true by it. An effect is set apart once it is done: the
 /// intent alone would have the next run perform it again, where it was refused and the one before it stands.
@@ -100,38 +97,6 @@ fn change(
 
 fn intent_of(state: &FoldedRun) -> u32 {
     state.earlier.as_ref().map_or(0, |earlier| earlier.intent)
-}
-
-/// How long something besides the journal remembers the key of a step's effect, by what the flow and the
-/// step's connection say; nothing where nothing does.
-pub(crate) fn key_memory(step: &Step, connection: Option<&Connection>) -> Option<KeyMemory> {
-    step.guard()?;
-    match step.kind() {
-        // A marker, the claim of another flow's run, or a program that keeps what it likes.
-        ActionKind::Db
-        | ActionKind::Emit
-        | ActionKind::Call
-        | ActionKind::Ssh
-        | ActionKind::Task => Some(KeyMemory::Forever),
-        ActionKind::Http | ActionKind::Notify | ActionKind::Llm => {
-            let said = step.guard.window(connection).unwrap_or(USUAL_MEMORY);
-            let honoured = connection.and_then(|it| it.idempotency_keys.window);
-            Some(KeyMemory::For(
-                honoured.map_or(said, |window| window.max(said)),
-            ))
-        }
-        // Their journal is the marker.
-        ActionKind::Kv
-        | ActionKind::Persist
-        | ActionKind::Function
-        | ActionKind::Wait
-        | ActionKind::Approval
-        | ActionKind::Switch
-        | ActionKind::Foreach
-        | ActionKind::Parallel
-        | ActionKind::Fail
-        | ActionKind::Return => None,
-    }
 }
 
 #[cfg(test)]

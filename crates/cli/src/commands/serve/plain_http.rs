@@ -3,7 +3,7 @@
 
 use url::Url;
 
-use crate::remote::is_this_machine;
+use crate::remote::is_loopback;
 
 /// Why others may read tokens and payloads on their way, where they may: the server is to be reached
 /// from beyond this machine, and its public address is not https.
@@ -13,7 +13,7 @@ pub(crate) fn in_the_clear(listen: &str, public_url: Option<&str>) -> Option<Str
         return None;
     }
     let own = Url::parse(&format!("http://{listen}")).ok();
-    let beyond = |url: &Url| !is_this_machine(url);
+    let beyond = |url: &Url| !is_loopback(url);
     if public.as_ref().is_some_and(beyond) {
         let address = public_url.unwrap_or_default();
         return Some(format!(

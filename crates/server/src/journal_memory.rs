@@ -98,7 +98,7 @@ mod tests {
         assert!(first.is_some(), "one that takes more than all has all");
         let second = room(&budget, FREE_BYTES + 1, soon).await;
         let small = room(&budget, FREE_BYTES, soon).await;
-        let shown = answer::held("{}".to_owned(), first);
+        let shown = answer::with_memory("{}".to_owned(), first);
         let third = room(&budget, FREE_BYTES + 1, soon).await;
         drop(shown);
         let fourth = room(&budget, FREE_BYTES + 1, soon).await;
