@@ -106,8 +106,9 @@ pub(crate) async fn revoke_token(
     let home = cell.home();
     if with_made {
         let made = made::revoke(home, namespace_id, token.id, &act).await;
-        let newest = made.map_err(|error| of_database(&error))?;
-        let count = newest.len() as u64;
+        let made = made.map_err(|error| of_database(&error))?;
+        let count = made.len() as u64;
+        let newest = made::newest(made);
         return Ok(MadeTokens { newest, count });
     }
     let revoked = tokens::revoke(home, namespace_id, token.id, &act).await;
@@ -116,17 +117,20 @@ pub(crate) async fn revoke_token(
     made.map_err(|error| of_database(&error))
 }
 
-/// Revokes the tokens of all namespaces that may have been derived from the secret key.
+/// Revokes the tokens of all namespaces that may have been derived from the secret key. Returns the newest of
+/// them, and how many they were.
 pub(crate) async fn revoke_derived(
     cell: &Cell,
     reason: Option<&str>,
-) -> Result<Vec<TokenView>, Problem> {
+) -> Result<(Vec<TokenView>, u64), Problem> {
     let namespace_id = namespace_id(cell).await?;
     let act = AuditEntry::new(namespace_id, DATABASE_OPERATOR, "token.revoke", "");
     let act = with_reason(act, reason)?;
     let nobody = TokenId::from_uuid(uuid::Uuid::nil());
     let revoked = derived::revoke(cell.home(), None, nobody, &act).await;
-    revoked.map_err(|error| of_database(&error))
+    let revoked = revoked.map_err(|error| of_database(&error))?;
+    let count = revoked.len() as u64;
+    Ok((made::newest(revoked), count))
 }
 
 fn with_reason(act: AuditEntry, reason: Option<&str>) -> Result<AuditEntry, Problem> {

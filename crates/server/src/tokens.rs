@@ -1,4 +1,5 @@
-//! Tokens: create, list, revoke. The token itself is in one response, and stored nowhere.
+//! Tokens: create, list, revoke. Only a digest of the secret is kept; for 10 minutes after a keyed request the
+//! token is also kept, encrypted with the master key.
 //!
 //! The table of commands keeps responses, so creating a token does not go through it: a token that is
 //! asked for under a key is named by that key, and a repeat finds it, and shows it again for a while.
@@ -12,8 +13,7 @@ use semel_api::types::{
 };
 use semel_engine::{KeptToken, TokenError, name_token};
 use semel_model::{Rights, Role, Span, TokenId};
-use semel_store::tokens::made::MADE_SHOWN_MAX;
-use semel_store::tokens::{self, NewToken, TokenView};
+use semel_store::tokens::{self, NewToken, TokenView, made};
 
 use crate::answer::{self, Answered};
 use crate::app::App;
@@ -166,7 +166,7 @@ pub(crate) async fn revoke(
         let (name, made) = (&revoked.token.name, revoked.made_count);
         tracing::info!(token.id = %id, name, made, with_made, actor, "token revoked");
         let revoked = RevokedToken {
-            kept: view(revoked.token),
+            token: view(revoked.token),
             made: view_newest(revoked.made),
             made_count: revoked.made_count,
         };
@@ -212,10 +212,8 @@ pub(crate) fn forget(app: &App, id: TokenId) {
 }
 
 /// The newest of some tokens in their wire form.
-pub(crate) fn view_newest(mut tokens: Vec<TokenView>) -> Vec<Token> {
-    tokens.sort_by_key(|token| std::cmp::Reverse((token.created_at, token.id)));
-    tokens.truncate(MADE_SHOWN_MAX);
-    tokens.into_iter().map(view).collect()
+pub(crate) fn view_newest(tokens: Vec<TokenView>) -> Vec<Token> {
+    made::newest(tokens).into_iter().map(view).collect()
 }
 
 /// A token in its wire form.

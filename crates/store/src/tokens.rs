@@ -76,20 +76,33 @@ const FIND: &str = "
       JOIN namespaces n ON n.id = t.namespace_id
      WHERE t.id = $1 AND t.kind = 'api'";
 
-const VIEW: &str = "
-    SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
+/// The columns of a token, in the order that [`view`] reads them.
+macro_rules! token_columns {
+    () => {
+        "id, name, digest, created_at, expires_at, revoked_at, groups, rights,
            revoked_at IS NULL AND expires_at > moment(), role, last_used_at, networks::text[], queues,
-           made_by, derived, coalesce(ends_at, expires_at)
+           made_by, derived, coalesce(ends_at, expires_at)"
+    };
+}
+
+pub(crate) use token_columns;
+
+const VIEW: &str = concat!(
+    "
+    SELECT ",
+    token_columns!(),
+    "
       FROM tokens
-     WHERE namespace_id = $1 AND id = $2 AND kind = 'api'";
+     WHERE namespace_id = $1 AND id = $2 AND kind = 'api'"
+);
 
 macro_rules! listed {
     ($condition:literal) => {
         concat!(
             "
-    SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
-           revoked_at IS NULL AND expires_at > moment(), role, last_used_at, networks::text[], queues,
-           made_by, derived, coalesce(ends_at, expires_at)
+    SELECT ",
+            token_columns!(),
+            "
       FROM tokens
      WHERE namespace_id = $1 AND kind = 'api' AND (created_at, id) < ($2, $3)",
             $condition,

@@ -93,7 +93,8 @@ pub struct CreateToken {
 /// A token was created.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CreatedToken {
-    /// The token itself, for its holder: it is stored nowhere.
+    /// The token itself, for its holder. Only a digest of the secret is kept; for 10 minutes after a
+    /// keyed request the token is also kept, encrypted with the master key.
     pub token: String,
     /// What is kept of it.
     #[serde(flatten)]
@@ -125,7 +126,7 @@ pub struct RevokeToken {
 pub struct RevokedToken {
     /// The token.
     #[serde(flatten)]
-    pub kept: Token,
+    pub token: Token,
     /// The tokens that it made, directly or through what it made, and that worked until now: the newest
     /// 100. Those that were revoked with it have `revoked_at`, the others still work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -22,7 +22,7 @@ pub(crate) enum Command {
     Set(Set),
 }
 
-/// Create a namespace and its first token, which is shown once and may do everything there.
+/// Create a namespace and its first token, which may do everything there; it is shown now, and again for 10 minutes to the same command.
 ///
 /// Safe to repeat: within 10 minutes the same command shows the same token again, and later it is refused.
 #[derive(Debug, clap::Args)]
@@ -87,7 +87,7 @@ async fn run_create(ctx: &Context, arguments: &Create) -> Result<Answer, Problem
     let created = remote::client(ctx)?.create_namespace(&create, &key).await?;
     let (namespace, admin) = (&created.body.namespace, &created.body.admin);
     let text = format!(
-        "namespace {} created; the token of `{}` for it, shown once:\n\n  {}\n",
+        "namespace {} created; the token of `{}` for it, shown now, and again for 10 minutes to the same command:\n\n  {}\n",
         namespace.name, admin.kept.name, admin.token
     );
     let answer = Answer::done(&created.body, text).next("SEMEL_TOKEN=… semel doctor".to_owned());

@@ -131,7 +131,7 @@ fn shown_once(visit: &Visit, made: &CreatedToken) -> Markup {
 
 /// The tokens that a revoked one made, which are left to work.
 fn still_working(revoked: &RevokedToken) -> Markup {
-    let name = &revoked.kept.name;
+    let name = &revoked.token.name;
     let count = revoked.made_count;
     let said = format!("{name} is revoked. It made {count} tokens that still work:");
     let made = revoked.made.iter().map(|token| {
@@ -161,7 +161,7 @@ async fn show_tokens(
     let json = words::address("/v1/tokens", &[("cursor", cursor)]);
     let mut command = "semel token list".to_owned();
     if !cursor.is_empty() {
-        command.push_str(&words::option("cursor", cursor));
+        words::push_option(&mut command, "cursor", cursor);
     }
     let shell = Shell::new(visit, "/settings", "Tokens", &json, &command);
     if let Some(missing) = visit.lacks(Right::Admin) {

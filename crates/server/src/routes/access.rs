@@ -4,9 +4,9 @@ use semel_api::Code;
 use semel_api::types::{
     AuditFilter, AuditRecord, ChainFilter, ChangePerson, CreateNamespace, CreateToken,
     CreatedNamespace, CreatedToken, ForgottenSearch, GroupRole, KeptSearch, MapGroup, Namespace,
-    NamespaceFilter, Person, PersonFilter, RemovedStretch, RevokeDerivedTokens, RevokeToken,
-    RevokedDerivedTokens, RevokedPerson, RevokedToken, SaveSearch, SavedSearch, SearchScope,
-    Servers, SetNamespace, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
+    NamespaceFilter, Person, PersonFilter, RemovedFilter, RemovedStretch, RevokeDerivedTokens,
+    RevokeToken, RevokedDerivedTokens, RevokedPerson, RevokedToken, SaveSearch, SavedSearch,
+    SearchScope, Servers, SetNamespace, SignInCode, Token, TokenFilter, UnmapGroup, Whoami,
 };
 use semel_model::Right::{Admin, Audit, Instance, Read};
 
@@ -29,7 +29,7 @@ pub(super) fn routes() -> Routes {
         .post("/tokens", Admin, tokens::create)
         .op(
             "create_token",
-            "Create a token. Its secret is shown only now.",
+            "Create a token. Its secret is shown now, and for 10 minutes to a repeat under its key.",
         )
         .keyed()
         .takes::<CreateToken>()
@@ -64,7 +64,7 @@ pub(super) fn routes() -> Routes {
         .post("/namespaces", Instance, namespaces::create)
         .op(
             "create_namespace",
-            "Create a namespace and its first token, whose secret is shown only now.",
+            "Create a namespace and its first token, whose secret is shown now, and for 10 minutes to a repeat under its key.",
         )
         .keyed()
         .takes::<CreateNamespace>()
@@ -100,7 +100,7 @@ pub(super) fn routes() -> Routes {
             "list_removed_audit",
             "List the stretches of the chain whose acts were removed as past their time, with their seals.",
         )
-        .query::<ChainFilter>()
+        .query::<RemovedFilter>()
         .page::<RemovedStretch>()
 }
 

@@ -7,7 +7,7 @@
 use semel_model::TokenId;
 use tokio_postgres::types::ToSql;
 
-use super::{TokenView, view};
+use super::{TokenView, token_columns, view};
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 
@@ -20,14 +20,16 @@ const LIST: &str = "
      LIMIT $1";
 
 /// In one namespace, or in all of them.
-const REVOKE_DERIVED: &str = "
+const REVOKE_DERIVED: &str = concat!(
+    "
     UPDATE tokens SET revoked_at = moment(), sealed = NULL, sealed_until = NULL
      WHERE derived AND kind = 'api' AND revoked_at IS NULL AND expires_at > moment()
        AND ($1::integer IS NULL OR namespace_id = $1) AND id <> $2
- RETURNING id, name, digest, created_at, expires_at, revoked_at, groups, rights,
-           revoked_at IS NULL AND expires_at > moment(), role, last_used_at, networks::text[], queues,
-           made_by, derived, coalesce(ends_at, expires_at),
-           namespace_id";
+ RETURNING ",
+    token_columns!(),
+    ",
+           namespace_id"
+);
 
 pub(crate) const STATEMENTS: &[&str] = &[LIST, REVOKE_DERIVED];
 
@@ -74,7 +76,7 @@ pub async fn revoke(
         .zip(&revoked)
         .map(|(row, token)| {
             let subject = format!("{} {}", token.name, token.id);
-            act.followed_by(row.get(16), "token.revoke", &subject)
+            act.followed_by(row.get("namespace_id"), "token.revoke", &subject)
         })
         .collect();
     audit::append_all(&tx, &acts).await?;

@@ -4,11 +4,13 @@
 //! the rest is revoked in rounds, until a round finds nothing: a token of one round may have made another
 //! one while it was revoked.
 
+use std::cmp::Reverse;
+
 use deadpool_postgres::Transaction;
 use semel_model::TokenId;
 use tokio_postgres::types::ToSql;
 
-use super::{REVOKE, TokenView, view};
+use super::{REVOKE, TokenView, token_columns, view};
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 
@@ -18,30 +20,33 @@ pub const MADE_SHOWN_MAX: usize = 100;
 /// The most rounds of one revocation. Another round is needed only for a token that was made during the last.
 const ROUNDS_MAX: usize = 32;
 
-const LIST: &str = "
+const LIST: &str = concat!(
+    "
     WITH RECURSIVE made AS (
         SELECT id FROM tokens WHERE namespace_id = $1 AND made_by = $2
         UNION
         SELECT t.id FROM tokens t JOIN made m ON t.made_by = m.id WHERE t.namespace_id = $1)
-    SELECT id, name, digest, created_at, expires_at, revoked_at, groups, rights,
-           revoked_at IS NULL AND expires_at > moment(), role, last_used_at, networks::text[], queues,
-           made_by, derived, coalesce(ends_at, expires_at),
-           count(*) OVER ()
+    SELECT ",
+    token_columns!(),
+    ",
+           count(*) OVER () AS made_count
       FROM tokens
      WHERE id IN (SELECT id FROM made) AND revoked_at IS NULL AND expires_at > moment()
      ORDER BY created_at DESC, id DESC
-     LIMIT $3";
+     LIMIT $3"
+);
 
-const REVOKE_MADE: &str = "
+const REVOKE_MADE: &str = concat!(
+    "
     WITH RECURSIVE made AS (
         SELECT id FROM tokens WHERE namespace_id = $1 AND made_by = $2
         UNION
         SELECT t.id FROM tokens t JOIN made m ON t.made_by = m.id WHERE t.namespace_id = $1)
     UPDATE tokens SET revoked_at = moment(), sealed = NULL, sealed_until = NULL
      WHERE id IN (SELECT id FROM made) AND revoked_at IS NULL AND expires_at > moment()
- RETURNING id, name, digest, created_at, expires_at, revoked_at, groups, rights,
-           revoked_at IS NULL AND expires_at > moment(), role, last_used_at, networks::text[], queues,
-           made_by, derived, coalesce(ends_at, expires_at)";
+ RETURNING ",
+    token_columns!()
+);
 
 pub(crate) const STATEMENTS: &[&str] = &[LIST, REVOKE_MADE];
 
@@ -52,6 +57,13 @@ pub struct MadeTokens {
     pub newest: Vec<TokenView>,
     /// How many there are.
     pub count: u64,
+}
+
+/// The newest of some tokens, [`MADE_SHOWN_MAX`] at most.
+pub fn newest(mut tokens: Vec<TokenView>) -> Vec<TokenView> {
+    tokens.sort_by_key(|token| Reverse((token.created_at, token.id)));
+    tokens.truncate(MADE_SHOWN_MAX);
+    tokens
 }
 
 /// Lists the working tokens that a token or a person made.
@@ -65,7 +77,7 @@ pub async fn list(
     let rows = client
         .query(LIST, &[&namespace_id, maker.as_uuid(), &limit])
         .await?;
-    let count: i64 = rows.first().map_or(0, |row| row.get(16));
+    let count: i64 = rows.first().map_or(0, |row| row.get("made_count"));
     let newest: Result<Vec<TokenView>, ReadError> = rows.iter().map(view).collect();
     Ok(MadeTokens {
         newest: newest?,
@@ -130,4 +142,44 @@ async fn revoke_made(
         all.extend(round);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use semel_model::{Networks, Rights};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn token(number: u32) -> TokenView {
+        let created_at = Timestamp::from_second(i64::from(number)).unwrap();
+        TokenView {
+            id: TokenId::from_uuid(Uuid::from_u128(u128::from(number))),
+            name: format!("token {number}"),
+            digest: Vec::new(),
+            created_at,
+            expires_at: created_at,
+            revoked_at: None,
+            groups: Vec::new(),
+            rights: Rights::ALL,
+            works: true,
+            role: None,
+            last_used_at: None,
+            networks: Networks::default(),
+            queues: Vec::new(),
+            made_by: None,
+            derived: true,
+            ends_at: created_at,
+        }
+    }
+
+    #[test]
+    fn of_more_tokens_than_an_answer_lists_the_newest_come_first_and_the_oldest_are_left_out() {
+        let listed = newest((1..=150).map(token).collect());
+
+        assert_eq!(listed.len(), MADE_SHOWN_MAX);
+        assert_eq!(listed[0].name, "token 150");
+        assert_eq!(listed[MADE_SHOWN_MAX - 1].name, "token 51");
+    }
 }

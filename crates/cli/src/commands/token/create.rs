@@ -12,7 +12,10 @@ use crate::commands::serve::Database;
 use crate::context::Context;
 use crate::remote;
 
-/// Create a token. It is shown once: only its digest is stored.
+/// Create a token. It is shown now, and again for 10 minutes to the same command.
+///
+/// Only a digest of the secret is kept; for 10 minutes after a keyed request the token is also kept, encrypted
+/// with the master key. With `--database` no repeat shows it again.
 ///
 /// It may do what its rights say and nothing else. Your own token must have the right `admin` and
 /// every right that it gives; if it has networks or queues, name some of these. Safe to repeat: within 10 minutes
@@ -114,7 +117,10 @@ async fn create_over(
     let key = arguments.repeat.key_or(&["token create", &spelled]);
     let created = remote::client(ctx)?.create_token(&create, &key).await;
     let created = created.map_err(refused)?;
-    let answer = shown(&created.body);
+    let answer = shown(
+        &created.body,
+        "shown now, and again for 10 minutes to the same command",
+    );
     Ok(match created.replayed {
         true => answer.note(
             "the same command made this token before; pass --idempotency-key for another one",
@@ -157,11 +163,12 @@ async fn create_in(cell: &Cell, arguments: &Arguments, rights: Rights) -> Result
     let kept = access::find_token(cell, id).await?;
     let kept = kept.ok_or_else(|| Problem::local("the token was removed meanwhile"))?;
     let kept = super::view(kept);
-    let answer = shown(&CreatedToken { token, kept });
+    let answer = shown(&CreatedToken { token, kept }, "shown only now");
     Ok(answer.note("it was created in the database, without a server"))
 }
 
-fn shown(created: &CreatedToken) -> Answer {
+/// `when` is for how long the token is shown.
+fn shown(created: &CreatedToken, when: &str) -> Answer {
     let kept = &created.kept;
     let mut answer = Answer::done(created, created.token.clone())
         .note(format!("{} may {}", kept.name, kept.rights));
@@ -173,6 +180,8 @@ fn shown(created: &CreatedToken) -> Answer {
         answer = answer.note(format!("it works only on tasks of these queues: {queues}"));
     }
     answer
-        .note("this token is shown only now: store it, and set it as SEMEL_TOKEN")
+        .note(format!(
+            "this token is {when}: store it, and set it as SEMEL_TOKEN"
+        ))
         .next("semel token list")
 }

@@ -48,8 +48,8 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         Some(cell) => revoke_in(&cell, id, arguments).await?,
         None => revoke_over(ctx, id, arguments).await?,
     };
-    let kept = &revoked.kept;
-    let text = format!("revoked {} ({})", printable(&kept.name), kept.id);
+    let token = &revoked.token;
+    let text = format!("revoked {} ({})", printable(&token.name), token.id);
     let answer = super::name_made(
         Answer::done(&revoked, text),
         &revoked.made,
@@ -95,9 +95,9 @@ async fn revoke_in(
     let reason = arguments.reason.as_deref();
     let made = access::revoke_token(cell, &found, arguments.with_made, reason).await?;
     let revoked = access::find_token(cell, id).await?;
-    let kept = super::view(revoked.ok_or_else(unknown)?);
+    let token = super::view(revoked.ok_or_else(unknown)?);
     Ok(RevokedToken {
-        kept,
+        token,
         made: made.newest.into_iter().map(super::view).collect(),
         made_count: made.count,
     })
@@ -110,10 +110,11 @@ async fn revoke_derived(
 ) -> Result<Answer, Problem> {
     let revoked = match direct {
         Some(cell) => {
-            let found = access::revoke_derived(cell, arguments.reason.as_deref()).await?;
+            let reason = arguments.reason.as_deref();
+            let (newest, count) = access::revoke_derived(cell, reason).await?;
             RevokedDerivedTokens {
-                count: found.len() as u64,
-                tokens: found.into_iter().map(super::view).collect(),
+                count,
+                tokens: newest.into_iter().map(super::view).collect(),
                 own_left: false,
             }
         }
