@@ -11,7 +11,7 @@ use axum::extract::State;
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::response::{IntoResponse, Response};
 use semel_api::Code;
-use semel_api::types::{Approval, ApprovalFilter, Decide, DecidedApproval, Page};
+use semel_api::types::{Approval, ApprovalFilter, Decide, DecidedApproval};
 use semel_engine::commands::decide_approval::{
     Approver, ClaimedName, DecideError, Decided, SubmittedDecision,
 };
@@ -27,6 +27,7 @@ use crate::auth::Caller;
 use crate::body::Payload;
 use crate::cursor;
 use crate::error::ApiError;
+use crate::list_memory::ListMemory;
 use crate::payloads;
 use crate::query::{Named, Params, page_size};
 use crate::rate_limit::Peer;
@@ -198,13 +199,13 @@ pub(crate) async fn list(
     let limit = page_size(filter.limit);
     let before = cursor::read(filter.cursor.as_deref())?;
     let (cell, id, all) = (app.cell(), caller.namespace_id, filter.all);
+    let memory = ListMemory::take(&app).await?;
     let found = match filter.run {
         Some(run) => approvals::list_of_run(cell.of(run), id, run, all, before, limit).await?,
         None => approvals::list(cell.every(), id, all, before, limit).await?,
     };
-    let items = found.items.iter().map(view).collect();
     let next = found.next.map(cursor::write_position);
-    payloads::ok(&caller, Page { items, next })
+    payloads::page(&caller, memory, &found.items, view, next)
 }
 
 /// `GET /v1/approvals/{approval}`.

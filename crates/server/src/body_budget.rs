@@ -19,6 +19,8 @@ pub struct BodyBudget {
     pub(crate) shown: Budget,
     /// For what pages of the console make of them.
     pub(crate) viewed: Budget,
+    /// For pages of lists, and for tasks that workers claim.
+    pub(crate) listed: Budget,
 }
 
 impl BodyBudget {
@@ -30,13 +32,15 @@ impl BodyBudget {
 
     /// So many bytes, half of them for bodies as they come and half for what they become. As many as one half are for
     /// journals that are shown, a quarter of these for pages: whoever makes a page of a journal still has the journal,
-    /// and would wait for itself in one budget.
+    /// and would wait for itself in one budget. Lists have as many as half of one half: small ones need not wait for
+    /// large journals.
     pub fn of_bytes(bytes: usize) -> Self {
         Self {
             arriving: Budget::of_bytes(bytes / 2),
             parsed: Budget::of_bytes(bytes / 2),
             shown: Budget::of_bytes(bytes / 8 * 3),
             viewed: Budget::of_bytes(bytes / 8),
+            listed: Budget::of_bytes(bytes / 4),
         }
     }
 }

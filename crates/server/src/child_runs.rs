@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::child_run_view::view;
 use crate::error::ApiError;
+use crate::list_memory::ListMemory;
 use crate::query::{Named, Params, page_size};
 use crate::{cursor, payloads, runs};
 
@@ -25,36 +26,34 @@ pub(crate) async fn list(
     let id = run.read(Code::RunNotFound)?;
     let after = cursor::read_child(filter.cursor.as_deref())?;
     let found = store_runs::find(app.cell().of(id), caller.namespace_id, id).await?;
-    let page = match found {
-        Some(run) => list_live(&app, run.id, &filter, after).await?,
+    match found {
+        Some(run) => list_live(&app, &caller, run.id, &filter, after).await,
         None => {
             let items = runs::find_items(&app, caller.namespace_id, id).await?;
             let (items, _memory) = items.ok_or_else(|| ApiError::plain(Code::RunNotFound))?;
-            pick(items, &filter, after)
+            payloads::ok(&caller, pick(items, &filter, after))
         }
-    };
-    payloads::ok(&caller, page)
+    }
 }
 
 async fn list_live(
     app: &App,
+    caller: &Caller,
     run: RunId,
     filter: &ChildRunFilter,
     after: Option<(String, i32)>,
-) -> Result<Page<ChildRun>, ApiError> {
+) -> Answered {
     let limit = page_size(filter.limit);
     let wanted = child_runs::ChildRunFilter {
         step: filter.step.as_deref(),
         state: filter.state.map(ChildRunState::as_str),
         after: after.as_ref().map(|(step, index)| (step.as_str(), *index)),
     };
-    let found = child_runs::list(app.cell().of(run), run, wanted, i64::from(limit)).await?;
-    let more = found.len() == usize::from(limit);
+    let memory = ListMemory::take(app).await?;
+    let (found, more) = child_runs::list_page(app.cell().of(run), run, wanted, limit).await?;
     let next = found.last().filter(|_| more);
-    Ok(Page {
-        next: next.map(|last| cursor::write_child(&last.step, last.index)),
-        items: found.iter().filter_map(view).collect(),
-    })
+    let next = next.map(|last| cursor::write_child(&last.step, last.index));
+    payloads::page(caller, memory, found.iter().filter_map(view), |it| it, next)
 }
 
 /// A page of the items that a file lists. They are in the order of the database, so the page begins behind the

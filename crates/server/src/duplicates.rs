@@ -4,11 +4,17 @@ mod held;
 
 pub(crate) use held::{accept_as_new, accept_as_repeat, dismiss};
 
+use std::cmp::Reverse;
+
 use axum::extract::State;
+use jiff::Timestamp;
 use semel_api::Code;
-use semel_api::types::{Duplicate, DuplicateFilter, HeldDecision, Late, Page};
-use semel_model::{FlowName, Key, RunId};
-use semel_store::duplicates::{self, DecisionView, DuplicatePosition, DuplicateView};
+use semel_api::types::{Duplicate, DuplicateFilter, HeldDecision, Late};
+use semel_model::{FlowName, Key, Right, RunId};
+use semel_store::duplicates::{
+    self, DecisionView, DuplicatePosition, DuplicateView, ListedDuplicates,
+};
+use semel_store::listed::PAGE_BYTES_MAX;
 use semel_store::object_versions::{self, StaleView};
 use semel_store::runs::RunView;
 
@@ -17,6 +23,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::cursor;
 use crate::error::ApiError;
+use crate::list_memory::ListMemory;
 use crate::payloads;
 use crate::query::{Params, page_size, read_key};
 use crate::runs;
@@ -43,19 +50,29 @@ pub(crate) async fn list(
         None => None,
     };
     let (cell, id, from) = (app.cell(), caller.namespace_id, before.as_ref());
-    let mut found = match (&key, filter.run) {
-        (Some(key), _) => of_key(&app, &caller, key, from, limit).await?,
-        (None, Some(run)) => duplicates::list_of_run(cell.of(run), id, run, from, limit).await?,
-        (None, None) => {
-            let payloads = !filter.without_payloads;
-            duplicates::list(cell.every(), id, from, limit, payloads).await?
+    let payloads = shows_payloads(&caller, &filter);
+    let memory = ListMemory::take(&app).await?;
+    let mut found = FoundPage::new(limit);
+    match (&key, filter.run) {
+        (Some(key), _) => of_key(&app, &caller, key, from, payloads, &mut found).await?,
+        (None, Some(run)) => {
+            let of = cell.of(run);
+            found.add(duplicates::list_of_run(of, id, run, from, limit, payloads).await?);
         }
-    };
+        (None, None) => {
+            found.add(duplicates::list(cell.every(), id, from, limit, payloads).await?);
+        }
+    }
     found.retain(|duplicate| filter.run.is_none_or(|run| duplicate.run == run));
-    let found = found.iter().map(|it| (it.position(), view(it)));
-    let mut items: Vec<(DuplicatePosition, Duplicate)> = found.collect();
-    items.extend(list_stale(&app, &caller, (key.as_ref(), filter.run), from, limit).await?);
-    payloads::ok(&caller, page(items, limit))
+    let of = (key.as_ref(), filter.run);
+    let stale = object_versions::list_stale(cell.every(), id, of, from, limit, payloads).await?;
+    found.add_stale(stale);
+    found.answer(&caller, memory)
+}
+
+/// Whether payloads are read: those that a token may not see, or nobody asked for, stay in the database.
+fn shows_payloads(caller: &Caller, filter: &DuplicateFilter) -> bool {
+    !filter.without_payloads && caller.may(Right::Payload)
 }
 
 /// What is held and not decided.
@@ -71,46 +88,144 @@ async fn list_held(
         return Err(ApiError::new(Code::QueryInvalid, detail));
     }
     let (cell, id) = (app.cell().every(), caller.namespace_id);
-    let payloads = !filter.without_payloads;
+    let payloads = shows_payloads(caller, filter);
     let flow = filter.flow.as_ref().map(FlowName::as_str);
-    let found = duplicates::list_held(cell, id, flow, before, limit, payloads).await?;
-    let items = found.iter().map(|it| (it.position(), view(it)));
-    payloads::ok(caller, page(items.collect(), limit))
+    let memory = ListMemory::take(app).await?;
+    let mut found = FoundPage::new(limit);
+    found.add(duplicates::list_held(cell, id, flow, before, limit, payloads).await?);
+    found.answer(caller, memory)
 }
 
-/// The latest of what several lists have: each has as many as the page, if there are that many. Pages
-/// go by minutes; what stands on one is in order of time.
-fn page(mut found: Vec<(DuplicatePosition, Duplicate)>, limit: u16) -> Page<Duplicate> {
-    found.sort_by(|(one, _), (other, _)| other.cmp(one));
-    found.truncate(usize::from(limit));
-    let last = found.last().filter(|_| found.len() == usize::from(limit));
-    let next = last.map(|(last, _)| cursor::write_duplicate(last));
-    found.sort_by_key(|(_, item)| std::cmp::Reverse(item.last_at));
-    let items = found.into_iter().map(|(_, item)| item).collect();
-    Page { items, next }
+/// One item of several lists.
+pub(crate) enum Found {
+    /// A repeat that was stopped.
+    Duplicate(DuplicateView),
+    /// A delivery that came too late.
+    Stale(StaleView),
 }
 
-/// Deliveries that came too late: of a key, or behind a run, where one is given.
-async fn list_stale(
-    app: &App,
-    caller: &Caller,
-    (key, run): (Option<&Key>, Option<RunId>),
-    before: Option<&DuplicatePosition>,
+impl Found {
+    /// How many bytes its payload has.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        let payload = match self {
+            Self::Duplicate(duplicate) => &duplicate.payload,
+            Self::Stale(stale) => &stale.payload,
+        };
+        payload.as_ref().map_or(0, String::len)
+    }
+
+    fn last_at(&self) -> Timestamp {
+        match self {
+            Self::Duplicate(duplicate) => duplicate.last_at,
+            Self::Stale(stale) => stale.last_at,
+        }
+    }
+
+    /// In its wire form.
+    pub(crate) fn view(&self) -> Duplicate {
+        match self {
+            Self::Duplicate(duplicate) => view(duplicate),
+            Self::Stale(stale) => view_stale(stale),
+        }
+    }
+}
+
+/// The latest of what several lists have: each has as many as the page, if there are that many and its payloads leave
+/// room. Pages go by minutes; what stands on one is in order of time.
+struct FoundPage {
+    items: Vec<(DuplicatePosition, Found)>,
     limit: u16,
-) -> Result<Vec<(DuplicatePosition, Duplicate)>, ApiError> {
-    let (cell, id) = (app.cell(), caller.namespace_id);
-    let of = (key, run);
-    let stale = object_versions::list_stale(cell.every(), id, of, before, limit).await?;
-    let stale = stale.into_iter().map(|it| (it.position(), view_stale(it)));
-    Ok(stale.collect())
+    /// The latest place at which a list was cut, or all of them together: behind it, not all is known.
+    cut_at: Option<DuplicatePosition>,
 }
 
-fn view_stale(stale: StaleView) -> Duplicate {
-    let key = Key::new(stale.key).ok();
+impl FoundPage {
+    fn new(limit: u16) -> Self {
+        Self {
+            items: Vec::new(),
+            limit,
+            cut_at: None,
+        }
+    }
+
+    fn add(&mut self, (found, is_cut): ListedDuplicates) {
+        let found = found.into_iter();
+        let found = found.map(|it| (it.position(), Found::Duplicate(it)));
+        self.join(found.collect(), is_cut);
+    }
+
+    fn add_stale(&mut self, (found, is_cut): (Vec<StaleView>, bool)) {
+        let found = found.into_iter();
+        let found = found.map(|it| (it.position(), Found::Stale(it)));
+        self.join(found.collect(), is_cut);
+    }
+
+    /// Takes another list in, which ended because of its payloads where it is cut; and keeps the latest items, as far as
+    /// their payloads leave room, and one at least.
+    fn join(&mut self, found: Vec<(DuplicatePosition, Found)>, is_cut: bool) {
+        self.cut_behind(
+            found
+                .last()
+                .filter(|_| is_cut)
+                .map(|(place, _)| place.clone()),
+        );
+        self.items.extend(found);
+        self.items.sort_by(|(one, _), (other, _)| other.cmp(one));
+        let mut bytes = 0;
+        let too_much = self.items.iter().position(|(_, found)| {
+            bytes += found.payload_bytes();
+            bytes > PAGE_BYTES_MAX
+        });
+        if let Some(too_much) = too_much.map(|place| place.max(1))
+            && too_much < self.items.len()
+        {
+            self.items.truncate(too_much);
+            self.cut_behind(self.items.last().map(|(place, _)| place.clone()));
+        }
+    }
+
+    /// Notes that not all is known behind a place. The latest such place counts.
+    fn cut_behind(&mut self, place: Option<DuplicatePosition>) {
+        self.cut_at = self.cut_at.take().max(place);
+    }
+
+    fn retain(&mut self, is_wanted: impl Fn(&DuplicateView) -> bool) {
+        self.items.retain(|(_, found)| match found {
+            Found::Duplicate(duplicate) => is_wanted(duplicate),
+            Found::Stale(_) => true,
+        });
+    }
+
+    /// The items of the page, in order of time, and where the next one begins.
+    fn settle(mut self) -> (Vec<Found>, Option<DuplicatePosition>) {
+        let limit = usize::from(self.limit);
+        if let Some(cut_at) = &self.cut_at {
+            self.items.retain(|(place, _)| place >= cut_at);
+        }
+        self.items.truncate(limit);
+        let next = match self.items.len() == limit {
+            true => self.items.last().map(|(last, _)| last.clone()),
+            false => self.cut_at,
+        };
+        self.items
+            .sort_by_key(|(_, found)| Reverse(found.last_at()));
+        let items = self.items.into_iter().map(|(_, found)| found);
+        (items.collect(), next)
+    }
+
+    fn answer(self, caller: &Caller, memory: ListMemory) -> Answered {
+        let (items, next) = self.settle();
+        let next = next.as_ref().map(cursor::write_duplicate);
+        payloads::page(caller, memory, &items, Found::view, next)
+    }
+}
+
+fn view_stale(stale: &StaleView) -> Duplicate {
+    let key = Key::new(stale.key.clone()).ok();
     Duplicate {
         duplicate: None,
         run: RunId::derive(stale.newest_claim, 0),
-        flow: Some(stale.flow),
+        flow: Some(stale.flow.clone()),
         key: key.map(|key| key.text()),
         stopped_by: "order".to_owned(),
         verdict: "stale".to_owned(),
@@ -120,9 +235,9 @@ fn view_stale(stale: StaleView) -> Duplicate {
         fingerprint: Some(stale.fingerprint.to_string()),
         payload: read_json(stale.payload.as_deref()),
         order: Some(Late {
-            object: stale.object,
-            version: stale.version,
-            newest: stale.newest,
+            object: stale.object.clone(),
+            version: stale.version.clone(),
+            newest: stale.newest.clone(),
         }),
         came_as: None,
         decision: None,
@@ -130,26 +245,28 @@ fn view_stale(stale: StaleView) -> Duplicate {
 }
 
 /// The repeats that were stopped at runs, and the deliveries that came too late of a key, where one is
-/// given; latest first.
+/// given; latest first. Says whether others are left because of their payloads.
 pub(crate) async fn of_runs(
     app: &App,
     caller: &Caller,
     late: Option<&Key>,
     of: &[RunView],
     limit: u16,
-) -> Result<Vec<Duplicate>, ApiError> {
-    let mut items = Vec::new();
+) -> Result<(Vec<Found>, bool), ApiError> {
+    // A list of its own for each run: all of them are shown, as far as there is room.
+    let mut found = FoundPage::new(u16::MAX);
+    let (id, payloads) = (caller.namespace_id, caller.may(Right::Payload));
     for run in of {
-        let (cell, id) = (app.cell().of(run.id), caller.namespace_id);
-        let of_run = duplicates::list_of_run(cell, id, run.id, None, limit).await?;
-        items.extend(of_run.iter().map(view));
+        let cell = app.cell().of(run.id);
+        found.add(duplicates::list_of_run(cell, id, run.id, None, limit, payloads).await?);
     }
     if let Some(key) = late {
-        let stale = list_stale(app, caller, (Some(key), None), None, limit).await?;
-        items.extend(stale.into_iter().map(|(_, item)| item));
+        let (cell, of) = (app.cell().every(), (Some(key), None));
+        let stale = object_versions::list_stale(cell, id, of, None, limit, payloads).await?;
+        found.add_stale(stale);
     }
-    items.sort_by_key(|duplicate| std::cmp::Reverse(duplicate.last_at));
-    Ok(items)
+    let (items, next) = found.settle();
+    Ok((items, next.is_some()))
 }
 
 /// The repeats of a key, by way of its runs.
@@ -158,15 +275,15 @@ async fn of_key(
     caller: &Caller,
     key: &Key,
     before: Option<&DuplicatePosition>,
-    limit: u16,
-) -> Result<Vec<DuplicateView>, ApiError> {
-    let mut found = Vec::new();
+    payloads: bool,
+    found: &mut FoundPage,
+) -> Result<(), ApiError> {
+    let limit = found.limit;
     for run in runs::find_by_key(app, caller, None, key).await? {
         let (cell, id) = (app.cell().of(run.id), caller.namespace_id);
-        let of_run = duplicates::list_of_run(cell, id, run.id, before, limit).await?;
-        found.extend(of_run);
+        found.add(duplicates::list_of_run(cell, id, run.id, before, limit, payloads).await?);
     }
-    Ok(found)
+    Ok(())
 }
 
 fn view(duplicate: &DuplicateView) -> Duplicate {

@@ -4,21 +4,32 @@ use std::collections::HashSet;
 
 use axum::extract::State;
 use jiff::civil::Date;
-use semel_api::types::{Duplicate, FoundItem, FoundKey};
+use semel_api::types::{FoundItem, FoundKey};
 use semel_model::{EffectId, Key, RunId};
+use semel_store::approvals::{self as approval_store, ApprovalView};
+use semel_store::child_runs as child_store;
 use semel_store::effects::{self as effect_store, EffectView};
 use semel_store::key_presence::{self, KeyPresence};
+use semel_store::kv;
+use semel_store::listed::{Listed, PAGE_BYTES_MAX};
+use semel_store::named_effects::{self, NamedEffectView};
 use semel_store::runs::{self as run_store, RunView};
-use semel_store::{approvals as approval_store, child_runs as child_store};
-use semel_store::{kv, named_effects, waits as wait_store};
+use semel_store::waits::{self as wait_store, WaitView};
 use serde_json::Value;
 
 use crate::answer::Answered;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::duplicates::Found;
 use crate::error::ApiError;
+use crate::links::without_links;
+use crate::list_memory::ListMemory;
+use crate::payloads::HasPayload as _;
 use crate::query::{OfKey, Params};
-use crate::{approvals, child_run_view, duplicates, effects, entries, once, payloads, runs, waits};
+use crate::{
+    approvals, child_run_view, duplicates, effects, entries, key_story, key_verdict, once,
+    payloads, runs, waits,
+};
 
 /// How many of each list there are: enough to see where to look closer.
 const LIST_MAX: u16 = 50;
@@ -43,10 +54,13 @@ pub(crate) async fn find(
     let values = event_values(&of.key);
     let ids: Vec<RunId> = own.iter().take(RUNS_MAX).map(|run| run.id).collect();
     let mut there = key_presence::look(cell.every(), id, (&key, &of.key), &values, &ids).await?;
-    let items = match there.items {
+    let memory = ListMemory::take(&app).await?;
+    let mut room = PayloadRoom::new();
+    let (mut items, is_cut) = match there.items {
         true => child_store::find_by_key(cell.every(), id, &of.key, LIST_MAX).await?,
-        false => Vec::new(),
+        false => (Vec::new(), false),
     };
+    room.cut_if(is_cut, "items");
     let of_items: Vec<RunId> = items.iter().map(|(_, item)| item.run).collect();
     let of_items = match of_items.is_empty() {
         true => Vec::new(),
@@ -62,9 +76,39 @@ pub(crate) async fn find(
         .take(RUNS_MAX)
         .cloned()
         .collect();
+    let names = find_named(&app, &caller, &key, there.named_effects).await?;
+    let known = find_by_identifier(&app, &caller, (&of.key, there.external_ids)).await?;
+    let told = key_story::of_found(&own, &of_items, &known);
+    let story = key_story::read(&app, id, &told, &names).await;
+    let shown: Vec<RunId> = own.iter().map(|run| run.id).collect();
+    let shown = &shown[..shown.len().min(usize::from(LIST_MAX))];
+    let (mut shown, is_cut) = run_store::list_named(cell.every(), id, shown).await?;
+    room.cut_if(is_cut, "runs");
+    room.keep("runs", &mut shown, |run| length(run.result.as_deref()));
+    room.keep("items", &mut items, |(_, item)| {
+        length(item.result.as_deref())
+    });
+    let waits = find_waits(&app, &caller, &values, &looked_into, there, &mut room).await?;
+    let asked = match there.approvals {
+        true => find_approvals(&app, &caller, &looked_into, &mut room).await?,
+        false => Vec::new(),
+    };
+    let repeats = find_duplicates(&app, &caller, &key, &looked_into, there, &mut room).await?;
+    let effects = find_effects(&app, &caller, known, &looked_into).await?;
+    let entry = match there.entry {
+        true => find_entry(&app, &caller, &of.key).await?,
+        false => None,
+    };
+    // From here on nothing is waited for: payloads become values, and are written.
     let mut found = FoundKey {
         key: key.text(),
-        runs: own.iter().map(runs::view).collect(),
+        verdict: match told.is_empty() && names.is_empty() {
+            // Of what is not known, nothing is said.
+            true => Vec::new(),
+            false => key_verdict::sentences(&story),
+        },
+        story,
+        runs: shown.iter().map(runs::view).collect(),
         items: items
             .iter()
             .filter_map(|(parent, item)| {
@@ -73,36 +117,118 @@ pub(crate) async fn find(
                 Some(FoundItem { parent, item })
             })
             .collect(),
-        effects: Vec::new(),
-        named_effects: find_named(&app, &caller, &key, there.named_effects).await?,
-        waits: find_waits(&app, &caller, &values, &looked_into, there).await?,
-        approvals: Vec::new(),
-        duplicates: find_duplicates(&app, &caller, &key, &looked_into, there).await?,
-        entry: match there.entry {
-            true => find_entry(&app, &caller, &of.key).await?,
-            false => None,
-        },
+        effects,
+        named_effects: names
+            .iter()
+            .map(|effect| payloads::of_once(&caller, once::view(effect)))
+            .collect(),
+        waits: waits.iter().map(waits::view).collect(),
+        approvals: asked.iter().map(approvals::view).collect(),
+        duplicates: repeats.iter().map(Found::view).collect(),
+        entry,
         cut: Vec::new(),
     };
-    if there.approvals {
-        for run in &looked_into {
-            let cell = app.cell().of(run.id);
-            let asked = approval_store::list_of_run(cell, id, run.id, true, None, LIST_MAX).await?;
-            let asked = asked.items.iter().map(approvals::view);
-            found.approvals.extend(asked);
-        }
-    }
-    let external = there.external_ids;
-    found.effects = find_effects(&app, &caller, (&of.key, external), &looked_into).await?;
     found.cut = cut(&mut found, own.len() + of_items.len() > looked_into.len());
-    payloads::ok(&caller, found)
+    found.cut.extend(room.cut.into_iter().map(str::to_owned));
+    found.cut.sort();
+    found.cut.dedup();
+    found.limit(&caller);
+    let text = serde_json::to_string(&found).map(without_links);
+    let text = text.map_err(|_| ApiError::internal("an answer that is not JSON"))?;
+    Ok(memory.answer(text))
 }
 
-/// The effects of runs, and those that a destination knows by this identifier.
+/// How many bytes of payloads one answer still has room for, and the lists that had more.
+struct PayloadRoom {
+    left: usize,
+    cut: HashSet<&'static str>,
+}
+
+impl PayloadRoom {
+    fn new() -> Self {
+        Self {
+            left: PAGE_BYTES_MAX,
+            cut: HashSet::new(),
+        }
+    }
+
+    /// Notes that a list had more than was read.
+    fn cut_if(&mut self, is_cut: bool, list: &'static str) {
+        if is_cut {
+            self.cut.insert(list);
+        }
+    }
+
+    /// Keeps the items whose payloads there is room for. The first of all is there however large it is.
+    fn keep<T>(&mut self, list: &'static str, items: &mut Vec<T>, bytes: impl Fn(&T) -> usize) {
+        let is_first = self.left == PAGE_BYTES_MAX;
+        let fitting = items.iter().enumerate().position(|(place, item)| {
+            let bytes = bytes(item);
+            let fits = bytes <= self.left || is_first && place == 0;
+            if fits {
+                self.left = self.left.saturating_sub(bytes);
+            }
+            !fits
+        });
+        if let Some(fitting) = fitting {
+            items.truncate(fitting);
+            self.cut.insert(list);
+        }
+    }
+}
+
+fn length(text: Option<&str>) -> usize {
+    text.map_or(0, str::len)
+}
+
+/// The approvals of runs.
+async fn find_approvals(
+    app: &App,
+    caller: &Caller,
+    of: &[RunView],
+    room: &mut PayloadRoom,
+) -> Result<Vec<ApprovalView>, ApiError> {
+    let id = caller.namespace_id;
+    let mut found = Vec::new();
+    for run in of {
+        let cell = app.cell().of(run.id);
+        let asked = approval_store::list_of_run(cell, id, run.id, true, None, LIST_MAX).await?;
+        let mut asked = without_rest(asked, "approvals", room);
+        room.keep("approvals", &mut asked, |it| it.shown.len());
+        found.extend(asked);
+    }
+    Ok(found)
+}
+
+/// The items of a list of which the rest is not read.
+fn without_rest<T>(listed: Listed<T>, name: &'static str, room: &mut PayloadRoom) -> Vec<T> {
+    room.cut_if(listed.next.is_some(), name);
+    listed.items
+}
+
+/// The effects that a destination knows by this identifier, and the one whose key it was sent.
+async fn find_by_identifier(
+    app: &App,
+    caller: &Caller,
+    (key, is_external): (&str, bool),
+) -> Result<Vec<EffectView>, ApiError> {
+    let (cell, id) = (app.cell(), caller.namespace_id);
+    let mut found = Vec::new();
+    if is_external {
+        let known = effect_store::list_of_external_id(cell.every(), id, key, None, None, LIST_MAX);
+        found.extend(known.await?.items);
+    }
+    if let Ok(effect) = key.parse::<EffectId>() {
+        found.extend(effect_store::find(cell.of(effect), id, effect).await?);
+    }
+    Ok(found)
+}
+
+/// The effects of runs, beside those that are known.
 async fn find_effects(
     app: &App,
     caller: &Caller,
-    (key, external): (&str, bool),
+    known: Vec<EffectView>,
     of: &[RunView],
 ) -> Result<Vec<semel_api::types::Effect>, ApiError> {
     let (cell, id) = (app.cell(), caller.namespace_id);
@@ -111,13 +237,7 @@ async fn find_effects(
         let of: Vec<(Date, RunId)> = of.iter().map(|run| (run.partition_date, run.id)).collect();
         found.extend(effect_store::list_of_runs(cell.every(), id, &of, EFFECTS_EACH).await?);
     }
-    if external {
-        let known = effect_store::list_of_external_id(cell.every(), id, key, None, None, LIST_MAX);
-        found.extend(known.await?.items);
-    }
-    if let Ok(effect) = key.parse::<EffectId>() {
-        found.extend(effect_store::find(cell.of(effect), id, effect).await?);
-    }
+    found.extend(known);
     let mut seen = HashSet::new();
     found.retain(|effect: &EffectView| seen.insert((effect.id, effect.run)));
     found.sort_by_key(|effect| std::cmp::Reverse(effect.intended_at));
@@ -130,7 +250,7 @@ async fn find_named(
     caller: &Caller,
     key: &Key,
     are_there: bool,
-) -> Result<Vec<semel_api::types::OnceEffect>, ApiError> {
+) -> Result<Vec<NamedEffectView>, ApiError> {
     let (cell, id) = (app.cell(), caller.namespace_id);
     let mut found = match are_there {
         true => named_effects::list_of_key(cell.every(), id, key, LIST_MAX).await?,
@@ -139,10 +259,7 @@ async fn find_named(
     if let Ok(sent) = key.text().parse::<EffectId>() {
         found.extend(named_effects::find_by_key(cell.of(sent), id, sent).await?);
     }
-    let shown = found.iter().map(once::view);
-    Ok(shown
-        .map(|effect| payloads::of_once(caller, effect))
-        .collect())
+    Ok(found)
 }
 
 /// What a wait for an event may have this key as: a text, or a number.
@@ -159,21 +276,24 @@ async fn find_waits(
     values: &[Value],
     of: &[RunView],
     there: KeyPresence,
-) -> Result<Vec<semel_api::types::Wait>, ApiError> {
+    room: &mut PayloadRoom,
+) -> Result<Vec<WaitView>, ApiError> {
     let (cell, id) = (app.cell(), caller.namespace_id);
     let mut found = Vec::new();
     let of = if there.waits { of } else { &[] };
     for run in of {
         let of_run = wait_store::list_of_run(cell.of(run.id), id, run.id, true, None, LIST_MAX);
-        found.extend(of_run.await?.items);
+        let mut of_run = without_rest(of_run.await?, "waits", room);
+        room.keep("waits", &mut of_run, |wait| length(wait.payload.as_deref()));
+        found.extend(of_run);
     }
     if there.event_waits {
         let of_events = wait_store::list_of_event_values(cell.every(), id, values, LIST_MAX);
         found.extend(of_events.await?);
     }
     let mut seen = HashSet::new();
-    found.retain(|wait| seen.insert(wait.id));
-    Ok(found.iter().map(waits::view).collect())
+    found.retain(|wait: &WaitView| seen.insert(wait.id));
+    Ok(found)
 }
 
 /// The repeats that were stopped at runs, and the deliveries of the key that came too late.
@@ -183,10 +303,14 @@ async fn find_duplicates(
     key: &Key,
     of: &[RunView],
     there: KeyPresence,
-) -> Result<Vec<Duplicate>, ApiError> {
+    room: &mut PayloadRoom,
+) -> Result<Vec<Found>, ApiError> {
     let of = if there.duplicates { of } else { &[] };
     let late = there.stale_deliveries.then_some(key);
-    duplicates::of_runs(app, caller, late, of, LIST_MAX).await
+    let (mut found, is_cut) = duplicates::of_runs(app, caller, late, of, LIST_MAX).await?;
+    room.cut_if(is_cut, "duplicates");
+    room.keep("duplicates", &mut found, Found::payload_bytes);
+    Ok(found)
 }
 
 async fn find_entry(

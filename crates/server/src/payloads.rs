@@ -4,7 +4,8 @@
 
 use semel_api::types::{
     Act, Alerts, Approval, ChildRun, Delivery, Duplicate, Effect, FoundKey, KeyInfo, OnceEffect,
-    Page, ReconcilePass, ReconcilePassDetail, RefusedDelivery, Run, RunDetail, Task, Wait,
+    Page, PlannedRun, ReconcilePass, ReconcilePassDetail, RefusedDelivery, ReplayPlan, Run,
+    RunDetail, RunJob, Task, Wait,
 };
 use semel_model::Right;
 use semel_model::replay::{Forecast, ReplayPreview};
@@ -13,6 +14,9 @@ use serde_json::Value;
 
 use crate::answer::{self, Answered};
 use crate::auth::Holder;
+use crate::error::ApiError;
+use crate::links::without_links;
+use crate::list_memory::{ListMemory, OneByOne};
 
 /// What shows payloads beside other things.
 pub(crate) trait HasPayload {
@@ -31,6 +35,35 @@ pub(crate) trait HasPayload {
 pub(crate) fn ok<T: HasPayload + Serialize>(holder: &Holder, mut body: T) -> Answered {
     body.limit(holder);
     answer::ok(&body)
+}
+
+/// Answers 200 with a page of a list, of which a token sees what it may. Each item is made when it is written.
+pub(crate) fn page<V, T: HasPayload + Serialize>(
+    holder: &Holder,
+    memory: ListMemory,
+    found: impl IntoIterator<Item = V>,
+    view: impl Fn(V) -> T,
+    next: Option<String>,
+) -> Answered {
+    #[derive(Serialize)]
+    #[serde(bound = "")]
+    struct Written<I: Iterator<Item: Serialize>> {
+        items: OneByOne<I>,
+        #[serde(rename = "cursor", skip_serializing_if = "Option::is_none")]
+        next: Option<String>,
+    }
+    let items = found.into_iter().map(|found| {
+        let mut item = view(found);
+        item.limit(holder);
+        item
+    });
+    let page = Written {
+        items: OneByOne::new(items),
+        next,
+    };
+    let text = serde_json::to_string(&page).map(without_links);
+    let text = text.map_err(|_| ApiError::internal("an answer that is not JSON"))?;
+    Ok(memory.answer(text))
 }
 
 /// What a token may see of a named effect: a script's token also sees what scripts reported. Which hold it
@@ -122,6 +155,7 @@ impl HasPayload for Alerts {
     }
 }
 
+/// Its id stays, half of which is a digest of the fingerprint: a held delivery is decided by it.
 impl HasPayload for Duplicate {
     fn leave_out(&mut self) {
         self.payload = None;
@@ -187,9 +221,14 @@ impl HasPayload for FoundKey {
     }
 }
 
+/// Its digest stays, although it is made of fingerprints too: a replay is asked for by it.
 impl HasPayload for ReplayPreview {
     fn leave_out(&mut self) {
+        self.input = None;
         for step in &mut self.steps {
+            if let Forecast::Performed { request, .. } = &mut step.forecast {
+                *request = None;
+            }
             if let Forecast::Changed { fields, .. } = &mut step.forecast {
                 fields
                     .iter_mut()
@@ -199,6 +238,26 @@ impl HasPayload for ReplayPreview {
                 message.clear();
             }
         }
+    }
+}
+
+/// Reasons are what operators wrote, and notes may be faults.
+impl HasPayload for ReplayPlan {
+    fn leave_out(&mut self) {
+        self.reason = None;
+    }
+}
+
+impl HasPayload for PlannedRun {
+    fn leave_out(&mut self) {
+        self.note = None;
+    }
+}
+
+impl HasPayload for RunJob {
+    fn leave_out(&mut self) {
+        self.reason.clear();
+        self.refusals.iter_mut().for_each(|it| it.note.clear());
     }
 }
 

@@ -10,22 +10,25 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use semel_api::Code;
 use semel_api::types::{
-    AnsweredTask, ClaimTasks, ClaimedTask, ClaimedTasks, CompleteTask, FailTask, Page, RenewTask,
+    AnsweredTask, ClaimTasks, ClaimedTask, ClaimedTasks, CompleteTask, FailTask, RenewTask,
     RenewedTask, Task, TaskFilter,
 };
-use semel_engine::commands::answer_task::{ANSWER_REFUSED, TaskAnswer, TaskError};
+use semel_engine::commands::answer_task::{ANSWER_REFUSED, ClaimError, TaskAnswer, TaskError};
+use semel_engine::memory::Portion;
 use semel_model::{EffectId, Span};
 use semel_store::tasks::{self, TaskClaim, TaskHold, TaskView};
+use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::Payload;
+use crate::body::{Payload, overloaded};
 use crate::commands::{KEY_HEADER, identify_own};
 use crate::cursor;
 use crate::error::ApiError;
+use crate::list_memory::{ListMemory, OneByOne};
 use crate::payloads;
 use crate::query::{Named, Params, page_size, patience, read_key};
 
@@ -70,10 +73,20 @@ pub(crate) async fn claim(
         name,
         lease: asked.lease.map(read_lease).transpose()?,
     };
-    let claimed = claim_or_wait(&app, &claim, wait).await?;
-    answer::ok_to_worker(&ClaimedTasks {
-        tasks: claimed.into_iter().map(view_claimed).collect(),
-    })
+    let (claimed, portion) = claim_or_wait(&app, &claim, wait).await?;
+    let Some(portion) = portion else {
+        return answer::ok_to_worker(&ClaimedTasks { tasks: Vec::new() });
+    };
+    // Each task is made when it is written. A worker gets links that decide approvals as they are.
+    #[derive(Serialize)]
+    #[serde(bound = "")]
+    struct Written<I: Iterator<Item = ClaimedTask>> {
+        tasks: OneByOne<I>,
+    }
+    let tasks = OneByOne::new(claimed.into_iter().map(view_claimed));
+    let text = serde_json::to_string(&Written { tasks });
+    let text = text.map_err(|_| ApiError::internal("an answer that is not JSON"))?;
+    Ok(ListMemory::of_portion(portion).answer(text))
 }
 
 /// Waits for tasks where the caller has a place to wait in: idle workers must not keep the server busy.
@@ -81,12 +94,13 @@ async fn claim_or_wait(
     app: &App,
     claim: &TaskClaim,
     wait: Duration,
-) -> Result<Vec<tasks::ClaimedTask>, ApiError> {
+) -> Result<(Vec<tasks::ClaimedTask>, Option<Portion>), ApiError> {
     let place = (!wait.is_zero()).then(|| app.waiting_claims.take(claim.caller));
     let is_refused = matches!(place, Some(None));
     let wait = if is_refused { Duration::ZERO } else { wait };
-    let claimed = app.engine.claim_tasks(claim, wait).await?;
-    if is_refused && claimed.is_empty() {
+    let memory = ListMemory::of_claim(app);
+    let claimed = app.engine.claim_tasks_within(claim, wait, &memory).await?;
+    if is_refused && claimed.0.is_empty() {
         let detail = format!("{WAITING_EACH} claims of this token wait for tasks already");
         let hint = "Claim more tasks in one request, or give each machine a token of its own.";
         let refusal = ApiError::new(Code::TooManyRequests, detail).with_hint(hint.to_owned());
@@ -227,10 +241,10 @@ pub(crate) async fn list(
         all: asked.all,
         before: cursor::read(asked.cursor.as_deref())?,
     };
+    let memory = ListMemory::take(&app).await?;
     let found = tasks::list(app.cell().every(), caller.namespace_id, &filter, limit).await?;
-    let items = found.items.into_iter().map(view).collect();
     let next = found.next.map(cursor::write_position);
-    payloads::ok(&caller, Page { items, next })
+    payloads::page(&caller, memory, found.items, view, next)
 }
 
 /// `GET /v1/tasks/{task}`.
@@ -302,6 +316,15 @@ fn view(task: TaskView) -> Task {
 
 fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
+}
+
+impl From<ClaimError> for ApiError {
+    fn from(error: ClaimError) -> Self {
+        match error {
+            ClaimError::NoMemory => overloaded(),
+            ClaimError::Unavailable(cause) => cause.into(),
+        }
+    }
 }
 
 impl From<TaskError> for ApiError {

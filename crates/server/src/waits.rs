@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use semel_api::Code;
-use semel_api::types::{Called, CompleteWait, Page, Wait, WaitFilter};
+use semel_api::types::{Called, CompleteWait, Wait, WaitFilter};
 use semel_engine::CallbackError;
 use semel_model::WaitId;
 use semel_store::waits::{self, WaitView};
@@ -15,6 +15,7 @@ use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::cursor;
 use crate::error::ApiError;
+use crate::list_memory::ListMemory;
 use crate::payloads;
 use crate::query::{Named, Params, page_size};
 
@@ -27,13 +28,13 @@ pub(crate) async fn list(
     let limit = page_size(filter.limit);
     let before = cursor::read(filter.cursor.as_deref())?;
     let (cell, id, all) = (app.cell(), caller.namespace_id, filter.all);
+    let memory = ListMemory::take(&app).await?;
     let found = match filter.run {
         Some(run) => waits::list_of_run(cell.of(run), id, run, all, before, limit).await?,
         None => waits::list(cell.every(), id, all, before, limit).await?,
     };
-    let items = found.items.iter().map(view).collect();
     let next = found.next.map(cursor::write_position);
-    payloads::ok(&caller, Page { items, next })
+    payloads::page(&caller, memory, &found.items, view, next)
 }
 
 /// `GET /v1/waits/{wait}`.

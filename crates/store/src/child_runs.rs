@@ -15,7 +15,8 @@ mod view;
 
 pub use reopen::{ReopenedChildren, reopen, reopen_one};
 pub use view::{
-    ChildCounts, ChildRunFilter, ChildRunView, count, find_by_key, first_succeeded, list, steps,
+    ChildCounts, ChildRunFilter, ChildRunView, count, find_by_key, first_succeeded, list,
+    list_page, steps,
 };
 
 use jiff::civil::Date;
@@ -47,7 +48,7 @@ macro_rules! load {
             ")
             ON CONFLICT DO NOTHING
      RETURNING 1)
-    UPDATE queue SET stalled_takes = 0
+    UPDATE queue SET stalled_takes = 0, suspects = 0
      WHERE run_id = $1 AND stalled_takes > 0 AND EXISTS (SELECT 1 FROM loaded)"
         )
     };
@@ -89,7 +90,7 @@ macro_rules! begin {
           FROM chosen c
          WHERE p.run_id = c.run_id),
     progress AS (
-        UPDATE queue SET stalled_takes = 0
+        UPDATE queue SET stalled_takes = 0, suspects = 0
          WHERE run_id = $1 AND stalled_takes > 0 AND EXISTS (SELECT 1 FROM chosen)),
     made AS (
         INSERT INTO runs (id, claim_id, namespace_id, release_id, partition_date, key, delivery_id,

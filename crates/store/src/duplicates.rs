@@ -21,7 +21,7 @@ pub use held::{
     ArrivalColumns, DecisionKind, DecisionView, HeldArrival, HeldDecision, HeldDelivery, decide,
     find_held, finish, reopen,
 };
-pub use list::{DuplicatePosition, DuplicateView, list, list_held, list_of_run};
+pub use list::{DuplicatePosition, DuplicateView, ListedDuplicates, list, list_held, list_of_run};
 pub use tally::Tally;
 
 use jiff::Timestamp;

@@ -2,7 +2,8 @@
 //! that rows that come in between are neither lost nor listed twice.
 //!
 //! A filter that no index answers is applied to a limited number of rows. A page then may have fewer
-//! items than were asked for, and still be followed by another: it says how far it looked.
+//! items than were asked for, and still be followed by another: it says how far it looked. So may a page of items with
+//! large payloads, which ends after a number of bytes.
 
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -16,6 +17,9 @@ pub(crate) const NEWEST: Position = (Timestamp::MAX, Uuid::max());
 
 /// A position before every item, where a list that goes forward in time begins.
 pub(crate) const OLDEST: Position = (Timestamp::UNIX_EPOCH, Uuid::nil());
+
+/// How many bytes the rows of one page have, beyond its first item.
+pub const PAGE_BYTES_MAX: usize = 1 << 20;
 
 /// How many rows one statement looks at for a filter that no index answers.
 pub(crate) const SEARCH_MAX: i64 = 5_000;
@@ -47,6 +51,17 @@ impl<T> Listed<T> {
         Self {
             next: last.map(at),
             items,
+        }
+    }
+
+    /// The same page; where rows were left because of their bytes, the next one begins behind its last item.
+    pub(crate) fn cut_if(self, is_cut: bool, at: impl Fn(&T) -> Position) -> Self {
+        match is_cut {
+            true => Self {
+                next: self.items.last().map(at),
+                items: self.items,
+            },
+            false => self,
         }
     }
 

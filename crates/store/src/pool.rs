@@ -7,6 +7,7 @@
 //! keep the database busy with answers that it no longer waits for.
 
 use std::ops::{Deref, DerefMut};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, QueueMode,
     RecyclingMethod, Runtime, Transaction,
 };
+use futures_util::TryStreamExt as _;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
@@ -33,6 +35,10 @@ const CHECK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long a connection may take to answer what nobody waits for any more: longer than a statement may run.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How many bytes of rows are read and thrown away behind those that were wanted. Where there are more, the statement is
+/// cancelled and its connection closed.
+const REST_BYTES_MAX: usize = 8 << 20;
 
 /// What PostgreSQL says of a prepared statement that no longer fits.
 const OUTDATED: [SqlState; 2] = [
@@ -111,7 +117,7 @@ impl PooledClient {
         }
     }
 
-    /// Asks for rows. The connection keeps the statement, as for the next three.
+    /// Asks for rows. `query`, `query_one`, `query_opt` and `execute` prepare the statement once per connection.
     pub async fn query(
         &self,
         text: &str,
@@ -122,6 +128,42 @@ impl PooledClient {
             self.wrapper().query(&statement, values).await
         })
         .await
+    }
+
+    /// Asks for rows until they have so many bytes, and one at least; says whether rows were left.
+    pub async fn query_within(
+        &self,
+        text: &str,
+        values: &[&(dyn ToSql + Sync)],
+        bytes_max: usize,
+    ) -> Result<(Vec<Row>, bool), Error> {
+        let mut is_over = true;
+        let read = self
+            .answered(async {
+                let statement = self.wrapper().prepare_cached(text).await?;
+                let values = values.iter().copied();
+                let mut rows = pin!(self.wrapper().query_raw(&statement, values).await?);
+                let (mut kept, mut bytes, mut rest) = (Vec::new(), 0, 0);
+                while let Some(row) = rows.try_next().await? {
+                    bytes += row.raw_size_bytes();
+                    if bytes <= bytes_max || kept.is_empty() {
+                        kept.push(row);
+                        continue;
+                    }
+                    rest += row.raw_size_bytes();
+                    if rest > REST_BYTES_MAX {
+                        is_over = false;
+                        break;
+                    }
+                }
+                Ok((kept, rest > 0))
+            })
+            .await;
+        if !is_over {
+            // More of it comes: dropping this cancels the statement.
+            self.uncounted.store(true, Ordering::Release);
+        }
+        read
     }
 
     /// Asks for one row.

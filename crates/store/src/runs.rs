@@ -7,9 +7,11 @@ use jiff::civil::Date;
 use semel_model::run::RunState;
 use semel_model::{ClaimId, Key, RunId, SeededBug};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::listed::PAGE_BYTES_MAX;
 use crate::pool::PooledClient;
 
 mod amend;
@@ -33,11 +35,13 @@ pub(crate) const RECORDED: &str = ",
 
 /// The columns that [`read_view`] reads.
 macro_rules! select {
-    ($filter:literal) => {
+    ($result:literal, $filter:literal) => {
         concat!(
             "
     SELECT r.id, r.claim_id, r.key, f.name, l.number, r.state::text, q.stage::text,
-           q.holder IS NOT NULL, r.accepted_at, r.ended_at, r.result, r.fault,
+           q.holder IS NOT NULL, r.accepted_at, r.ended_at, ",
+            $result,
+            ", r.fault,
            nullif(q.due_at, 'infinity'), r.partition_date, coalesce(q.cancel, false), r.parent_id, r.erased_at,
            r.closed_at
       FROM runs r
@@ -50,9 +54,25 @@ macro_rules! select {
 }
 
 const GET: &str = select!(
+    "r.result",
+    "
+     WHERE r.namespace_id = $1 AND r.id = ANY ($2)"
+);
+
+/// Without results, of which many runs could have more than there is memory.
+const GET_MANY: &str = select!(
+    "NULL::json",
     "
      WHERE r.namespace_id = $1 AND r.id = ANY ($2)
      ORDER BY r.accepted_at DESC"
+);
+
+/// With results, in the order of their names.
+const LIST_NAMED: &str = select!(
+    "r.result",
+    "
+     WHERE r.namespace_id = $1 AND r.id = ANY ($2)
+     ORDER BY array_position($2::uuid[], r.id)"
 );
 
 const STATES: &str = "SELECT id, state::text, result, fault FROM runs WHERE id = ANY ($1)";
@@ -76,6 +96,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
     KNOWN,
     SUCCESSOR,
     GET,
+    GET_MANY,
+    LIST_NAMED,
     STATES,
     NAMESPACE,
     RELEASE,
@@ -183,28 +205,43 @@ pub async fn find(
     run: RunId,
 ) -> Result<Option<RunView>, ReadError> {
     let client = cell.reader().await?;
-    Ok(read_views(&client, namespace_id, &[run]).await?.pop())
+    let ids = vec![*run.as_uuid()];
+    let values: [&(dyn ToSql + Sync); 2] = [&namespace_id, &ids];
+    let row = client.query_opt(of_namespace(GET), &values).await?;
+    Ok(row.as_ref().map(read_view))
 }
 
-/// Looks several runs up, newest first.
+/// Looks several runs up, newest first, without their results.
 pub async fn find_many(
     cell: EveryCell<'_>,
     namespace_id: i32,
     runs: &[RunId],
 ) -> Result<Vec<RunView>, ReadError> {
-    read_views(&cell.reader().await?, namespace_id, runs).await
+    let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
+    let client = cell.reader().await?;
+    let values: [&(dyn ToSql + Sync); 2] = [&namespace_id, &ids];
+    let rows = client.query(of_namespace(GET_MANY), &values).await?;
+    Ok(rows.iter().map(read_view).collect())
 }
 
-async fn read_views(
-    client: &PooledClient,
+/// Lists runs in the order of their names, with their results; says whether some are left behind the last one, because of
+/// [`PAGE_BYTES_MAX`].
+pub async fn list_named(
+    cell: EveryCell<'_>,
     namespace_id: i32,
     runs: &[RunId],
-) -> Result<Vec<RunView>, ReadError> {
+) -> Result<(Vec<RunView>, bool), ReadError> {
     let ids: Vec<Uuid> = runs.iter().map(|run| *run.as_uuid()).collect();
+    let client = cell.reader().await?;
+    let text = of_namespace(LIST_NAMED);
+    let values: [&(dyn ToSql + Sync); 2] = [&namespace_id, &ids];
+    let (rows, is_cut) = client.query_within(text, &values, PAGE_BYTES_MAX).await?;
+    Ok((rows.iter().map(read_view).collect(), is_cut))
+}
+
+fn of_namespace(text: &'static str) -> &'static str {
     let wrong = "$1::int4 IS NOT NULL";
-    let text = SeededBug::NamespaceNotCompared.in_text(GET, "r.namespace_id = $1", wrong);
-    let rows = client.query(text, &[&namespace_id, &ids]).await?;
-    Ok(rows.iter().map(read_view).collect())
+    SeededBug::NamespaceNotCompared.in_text(text, "r.namespace_id = $1", wrong)
 }
 
 /// The releases that runs are on.

@@ -82,7 +82,7 @@ macro_rules! lease_end {
 const CLAIM: &str = concat!(
     "/* commits alone: task claim */
     WITH due AS (
-        SELECT t.id
+        SELECT t.id, t.opened_at, octet_length(t.input::text) AS bytes
           FROM tasks t
          WHERE t.namespace_id = $1 AND t.queue = $2 AND t.state = 'open'
            AND (t.until IS NULL OR t.until > (SELECT moment()) OR ",
@@ -90,14 +90,17 @@ const CLAIM: &str = concat!(
     ")
          ORDER BY t.opened_at
          LIMIT $3
-           FOR UPDATE SKIP LOCKED)
+           FOR UPDATE SKIP LOCKED),
+    measured AS (
+        SELECT id, sum(bytes) OVER (ORDER BY opened_at, id ROWS UNBOUNDED PRECEDING) - bytes AS bytes_before
+          FROM due)
     UPDATE tasks t
        SET state = 'held', token = t.token + 1, worker = $4, claim_id = $5,
            claimed_by = (t.claimed_by || $7::uuid)[greatest(cardinality(t.claimed_by) - 14, 1):],
            lease_until = ",
     lease_end!("$6"),
     "
-     WHERE t.id = ANY (ARRAY(SELECT id FROM due))
+     WHERE t.id = ANY (ARRAY(SELECT id FROM measured WHERE bytes_before < $8))
  RETURNING t.id, t.run_id, t.queue, t.step, t.attempt, t.token, t.lease_until, t.until,
            t.input::text, coalesce($6, t.lease_ms)"
 );
@@ -167,6 +170,9 @@ pub(crate) const STATEMENTS: &[&str] = &[
 /// The most tasks of one claim.
 pub const CLAIM_MAX: u16 = 100;
 
+/// How many bytes the inputs of one claim have, beyond its last task. The other tasks stay open.
+pub const CLAIM_BYTES_MAX: usize = 1 << 20;
+
 /// Who asks for work, and for which.
 #[derive(Clone, Debug)]
 pub struct TaskClaim {
@@ -211,7 +217,7 @@ pub struct ClaimedTask {
     pub lease: Span,
 }
 
-/// Claims tasks, the oldest first.
+/// Claims tasks, the oldest first: as many as the inputs leave room for, and one at least.
 pub async fn claim(cell: EveryCell<'_>, claim: &TaskClaim) -> Result<Vec<ClaimedTask>, ReadError> {
     let client = cell.reader().await?;
     let lease = lease_ms(claim.lease);
@@ -229,7 +235,8 @@ pub async fn claim(cell: EveryCell<'_>, claim: &TaskClaim) -> Result<Vec<Claimed
         }
     }
     let most = i64::from(claim.most.clamp(1, CLAIM_MAX));
-    let values: [&(dyn ToSql + Sync); 7] = [
+    let bytes_max = CLAIM_BYTES_MAX as i64;
+    let values: [&(dyn ToSql + Sync); 8] = [
         &claim.namespace_id,
         &claim.queue,
         &most,
@@ -237,6 +244,7 @@ pub async fn claim(cell: EveryCell<'_>, claim: &TaskClaim) -> Result<Vec<Claimed
         &claim.name,
         &lease,
         claim.caller.as_uuid(),
+        &bytes_max,
     ];
     let rows = client.query(CLAIM, &values).await?;
     Ok(rows.iter().map(read_claimed).collect())

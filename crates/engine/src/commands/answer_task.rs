@@ -23,6 +23,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
+use crate::memory::{Budget, Portion};
 use crate::runtime::Runtime;
 use crate::unavailable::unavailable_from_store;
 
@@ -119,6 +120,42 @@ pub struct TaskAnswered {
     pub replayed: bool,
 }
 
+/// Memory for what a claim gives out.
+#[derive(Clone, Copy, Debug)]
+pub struct ClaimMemory<'a> {
+    /// From where.
+    pub budget: &'a Budget,
+    /// How much.
+    pub bytes: usize,
+    /// How long a claim waits for it.
+    pub patience: Duration,
+}
+
+impl ClaimMemory<'_> {
+    async fn take(&self) -> Result<Portion, ClaimError> {
+        let portion = self.budget.take_within(self.bytes, self.patience);
+        portion.await.ok_or(ClaimError::NoMemory)
+    }
+}
+
+/// Why nothing was claimed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// There is no memory for what would be given out: the claim may be made again.
+    #[error("there is no memory for tasks")]
+    NoMemory,
+    /// The database did not answer: tasks may have been claimed all the same.
+    #[error("tasks cannot be claimed")]
+    Unavailable(#[from] ReadError),
+}
+
+/// Whether a claim got as much as one may have, so that there may be more for others.
+fn is_full(claim: &TaskClaim, claimed: &[ClaimedTask]) -> bool {
+    let bytes: usize = claimed.iter().map(|task| task.input.len()).sum();
+    claimed.len() >= usize::from(claim.most.min(tasks::CLAIM_MAX))
+        || bytes >= tasks::CLAIM_BYTES_MAX
+}
+
 impl Runtime {
     /// Claims tasks, and waits for some to be opened where there are none.
     pub async fn claim_tasks(
@@ -126,6 +163,29 @@ impl Runtime {
         claim: &TaskClaim,
         patience: Duration,
     ) -> Result<Vec<ClaimedTask>, ReadError> {
+        match self.claim(claim, patience, None).await {
+            Ok((claimed, _)) => Ok(claimed),
+            Err(ClaimError::NoMemory) => Ok(Vec::new()),
+            Err(ClaimError::Unavailable(cause)) => Err(cause),
+        }
+    }
+
+    /// The same within memory that is taken before tasks are claimed: what is claimed must be given out.
+    pub async fn claim_tasks_within(
+        self: &Arc<Self>,
+        claim: &TaskClaim,
+        patience: Duration,
+        memory: &ClaimMemory<'_>,
+    ) -> Result<(Vec<ClaimedTask>, Option<Portion>), ClaimError> {
+        self.claim(claim, patience, Some(memory)).await
+    }
+
+    async fn claim(
+        self: &Arc<Self>,
+        claim: &TaskClaim,
+        patience: Duration,
+        memory: Option<&ClaimMemory<'_>>,
+    ) -> Result<(Vec<ClaimedTask>, Option<Portion>), ClaimError> {
         let deadline = Instant::now() + patience;
         let queue = self
             .signals
@@ -136,18 +196,23 @@ impl Runtime {
             let opened = queue.opened.notified();
             tokio::pin!(opened);
             opened.as_mut().enable();
+            let portion = match memory {
+                Some(memory) => Some(memory.take().await?),
+                None => None,
+            };
             let claimed = tasks::claim(self.cell.every(), claim).await?;
             if !claimed.is_empty() {
                 failpoint("claim.after", &claim.queue).await;
-                // One look found as many as one claim may have: there may be more for others.
-                if claimed.len() >= usize::from(claim.most.min(tasks::CLAIM_MAX)) {
+                if is_full(claim, &claimed) {
                     queue.opened.notify_one();
                 }
-                return Ok(claimed);
+                return Ok((claimed, portion));
             }
+            // A claim that waits holds no memory.
+            drop(portion);
             loop {
                 if Instant::now() >= deadline || self.shutdown.requested.is_cancelled() {
-                    return Ok(claimed);
+                    return Ok((claimed, None));
                 }
                 tokio::select! {
                     () = opened.as_mut() => break,

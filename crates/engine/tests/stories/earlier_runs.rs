@@ -87,9 +87,9 @@ async fn after_a_dropped_key_nothing_is_sent_again() -> Result<()> {
     assert_eq!(world.peer.count("/plain/").await?.calls, 2);
     let cell = world.engine.cell();
     let look = async || {
-        let of_run =
-            duplicates::list_of_run(cell.of(first.run), world.namespace_id, first.run, None, 9);
-        Ok(of_run.await?)
+        let (id, run) = (world.namespace_id, first.run);
+        let of_run = duplicates::list_of_run(cell.of(run), id, run, None, 9, true);
+        Ok(of_run.await?.0)
     };
     let stopped = until("two repeats", look, |stopped| stopped.len() == 2).await?;
     assert!(

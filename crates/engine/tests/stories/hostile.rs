@@ -396,7 +396,8 @@ async fn a_delivery_that_is_answered_as_held_is_listed_whatever_its_key() -> Res
     }
 
     let every = world.engine.cell().every();
-    let listed = duplicates::list_held(every, world.namespace_id, None, None, 100, true).await?;
+    let held = duplicates::list_held(every, world.namespace_id, None, None, 100, true);
+    let (listed, _) = held.await?;
     assert!(acknowledged > 1);
     assert_eq!(listed.len(), acknowledged);
     world.until_sound().await

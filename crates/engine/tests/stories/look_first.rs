@@ -50,7 +50,7 @@ async fn what_another_system_made_is_done_and_nothing_is_sent() -> Result<()> {
     let of_run = effects::list_of_run(cell.of(accepted.run), world.namespace_id, day, accepted.run);
     let ledger = of_run.await?;
     let stopped = until_some("a repeat that was stopped", async || {
-        let all = duplicates::list(cell.every(), world.namespace_id, None, 10, true).await?;
+        let (all, _) = duplicates::list(cell.every(), world.namespace_id, None, 10, true).await?;
         Ok(all.into_iter().find(|one| one.run == accepted.run))
     })
     .await?;

@@ -78,9 +78,9 @@ async fn a_delivery_that_is_older_than_what_was_accepted_is_recorded_only() -> R
     assert_eq!((again.run, again.replayed), (newest.run, true));
     assert_eq!(applied(&world).await?, [json!(7), json!(1)]);
     let cell = world.engine.cell();
-    let kept =
-        object_versions::list_stale(cell.every(), world.namespace_id, (None, None), None, 10)
-            .await?;
+    let (every, id) = (cell.every(), world.namespace_id);
+    let kept = object_versions::list_stale(every, id, (None, None), None, 10, true);
+    let (kept, _) = kept.await?;
     assert_eq!(kept.len(), 1);
     assert_eq!(
         (kept[0].count, kept[0].key.as_slice()),
@@ -169,9 +169,9 @@ async fn a_version_expires_with_its_key() -> Result<()> {
 
     assert_eq!(end(&world, later.run).await?.state, RunState::Succeeded);
     let cell = world.engine.cell();
-    let kept =
-        object_versions::list_stale(cell.every(), world.namespace_id, (None, None), None, 10)
-            .await?;
+    let (every, id) = (cell.every(), world.namespace_id);
+    let kept = object_versions::list_stale(every, id, (None, None), None, 10, true);
+    let (kept, _) = kept.await?;
     assert!(kept.is_empty(), "{kept:?}");
     Ok(())
 }

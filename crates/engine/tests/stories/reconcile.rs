@@ -223,7 +223,7 @@ async fn a_late_webhook_of_a_reconciled_order_is_a_duplicate_recorded_with_its_p
         .await?;
     let cell = world.engine.cell();
     let stopped = until_some("a repeat that was stopped", async || {
-        let all = duplicates::list(cell.every(), world.namespace_id, None, 10, true).await?;
+        let (all, _) = duplicates::list(cell.every(), world.namespace_id, None, 10, true).await?;
         Ok(all.into_iter().find(|one| one.run == late.run))
     })
     .await?;

@@ -15,16 +15,45 @@ use semel_engine::Budget;
 use semel_engine::memory::Portion;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Mutex;
 use tower::ServiceExt as _;
 
 use crate::auth::{Caller, OnBehalfOf};
 use crate::commands::KEY_HEADER;
 use crate::error::ApiError;
 use crate::heavy;
-use crate::reading::{PATIENCE, room_for_page};
+use crate::journal_memory::{PATIENCE, room_for_page};
 
 /// The longest response that a page is made from.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Memory for the answers that one page is made from. Its first large answer takes memory, and the few others of the
+/// page are read beside it: a page that waited for more would wait for itself.
+pub(super) struct PageMemory {
+    budget: Budget,
+    held: Mutex<HeldMemory>,
+}
+
+/// The memory that a page has taken.
+enum HeldMemory {
+    Nothing,
+    /// For as long as the page is made.
+    Here {
+        _memory: Portion,
+    },
+    /// Its maker has it.
+    Elsewhere,
+}
+
+impl PageMemory {
+    /// Nothing of this budget yet.
+    pub(super) fn of(budget: Budget) -> Self {
+        Self {
+            budget,
+            held: Mutex::new(HeldMemory::Nothing),
+        }
+    }
+}
 
 /// The routes of the API.
 #[derive(Clone)]
@@ -36,13 +65,25 @@ impl LocalApi {
         Self(routes)
     }
 
-    /// Reads.
-    pub(super) async fn get<T: DeserializeOwned>(
+    /// Reads. The page takes memory for a large answer, which is free again once the page is made.
+    pub(super) async fn get<T: DeserializeOwned + Send + 'static>(
         &self,
         caller: &Caller,
         address: &str,
+        memory: &PageMemory,
     ) -> Result<T, ApiError> {
-        parse(self.fetch(caller, address).await?).await
+        let response = self.fetch(caller, address).await?;
+        let mut held = memory.held.lock().await;
+        if !matches!(*held, HeldMemory::Nothing) {
+            drop(held);
+            return parse(response).await;
+        }
+        let budget = &memory.budget;
+        let (read, portion) = parse_large(caller.namespace_id, response, budget).await?;
+        if let Some(portion) = portion {
+            *held = HeldMemory::Here { _memory: portion };
+        }
+        Ok(read)
     }
 
     /// Reads what may be large, with the memory that it takes: to be kept for as long as anything of it is.
@@ -50,9 +91,20 @@ impl LocalApi {
         &self,
         caller: &Caller,
         address: &str,
-        budget: &Budget,
+        memory: &PageMemory,
     ) -> Result<(T, Option<Portion>), ApiError> {
-        parse_large(self.fetch(caller, address).await?, budget).await
+        let response = self.fetch(caller, address).await?;
+        let mut held = memory.held.lock().await;
+        if !matches!(*held, HeldMemory::Nothing) {
+            drop(held);
+            return parse(response).await.map(|read| (read, None));
+        }
+        let budget = &memory.budget;
+        let (read, portion) = parse_large(caller.namespace_id, response, budget).await?;
+        if portion.is_some() {
+            *held = HeldMemory::Elsewhere;
+        }
+        Ok((read, portion))
     }
 
     /// Reads, and returns the response as it is.
@@ -111,6 +163,7 @@ async fn parse<T: DeserializeOwned>(response: Response) -> Result<T, ApiError> {
 
 /// The body keeps its own memory until its values are there.
 async fn parse_large<T: DeserializeOwned + Send + 'static>(
+    namespace_id: i32,
     response: Response,
     budget: &Budget,
 ) -> Result<(T, Option<Portion>), ApiError> {
@@ -121,7 +174,7 @@ async fn parse_large<T: DeserializeOwned + Send + 'static>(
     let memory = room_for_page(budget, &body, PATIENCE).await?;
     let read = match &memory {
         None => serde_json::from_slice(&body),
-        Some(_) => heavy::compute(move || serde_json::from_slice(&body)).await?,
+        Some(_) => heavy::compute(namespace_id, move || serde_json::from_slice(&body)).await?,
     };
     let read = read.map_err(|_| ApiError::internal("an answer of the API that cannot be read"))?;
     Ok((read, memory))
@@ -149,9 +202,9 @@ mod tests {
         let large = format!("[\"{}\"]", "x".repeat(1 << 20));
         let answer = |text: &str| Response::new(Body::from(text.to_owned()));
 
-        let small: (Value, _) = parse_large(answer("{}"), &budget).await.unwrap();
-        let (_values, memory): (Value, _) = parse_large(answer(&large), &budget).await.unwrap();
-        let page = crate::answer::held_bytes("<p>".to_owned(), memory);
+        let small: (Value, _) = parse_large(1, answer("{}"), &budget).await.unwrap();
+        let (_values, memory): (Value, _) = parse_large(1, answer(&large), &budget).await.unwrap();
+        let page = crate::answer::bytes_with_memory("<p>".to_owned(), memory);
         let meanwhile = budget.try_take(1).is_some();
         drop(page);
 

@@ -3,22 +3,22 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::extract::{FromRequest, FromRequestParts, MatchedPath, RawPathParams, Request};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::Response;
 use jiff::Timestamp;
 use semel_api::Code;
-use semel_engine::Budget;
 use semel_engine::memory::Portion;
 use semel_model::Right;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::form_urlencoded;
 
-use super::api::LocalApi;
+use super::api::{LocalApi, PageMemory};
 use super::look::Look;
 use super::markup::{self, Markup, Whole};
+use super::parameters;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::auth::signed_in::SignedIn;
@@ -44,7 +44,7 @@ pub(super) struct Visit {
     /// How its person wants pages to look.
     pub(super) look: Look,
     api: LocalApi,
-    viewed: Budget,
+    memory: PageMemory,
     live: Arc<Live>,
     path: HashMap<String, String>,
     query: HashMap<String, String>,
@@ -67,7 +67,7 @@ impl FromRequestParts<App> for Visit {
         let path = owned(path.iter());
         let query_text = parts.uri.query().unwrap_or_default().to_owned();
         let query = form_urlencoded::parse(query_text.as_bytes()).into_owned();
-        let query: HashMap<String, String> = query.collect();
+        let mut query: HashMap<String, String> = query.collect();
         if path
             .values()
             .chain(query.values())
@@ -80,12 +80,16 @@ impl FromRequestParts<App> for Visit {
         if namespace.is_some_and(|name| name != signed_in.caller.namespace.as_str()) {
             return Err(missing());
         }
+        if let (&Method::GET, Some(route)) = (&parts.method, parts.extensions.get::<MatchedPath>())
+        {
+            parameters::read(route.as_str(), &mut query)?;
+        }
         Ok(Self {
             signed_in,
             now: app.engine.now(),
             look: Look::of(&parts.headers),
             api,
-            viewed: app.options.body_budget.viewed.clone(),
+            memory: PageMemory::of(app.options.body_budget.viewed.clone()),
             live: app.live.clone(),
             path,
             query,
@@ -184,8 +188,11 @@ impl Visit {
     }
 
     /// Reads from the API.
-    pub(super) async fn get<T: DeserializeOwned>(&self, address: &str) -> Result<T, ApiError> {
-        self.api.get(self.caller(), address).await
+    pub(super) async fn get<T: DeserializeOwned + Send + 'static>(
+        &self,
+        address: &str,
+    ) -> Result<T, ApiError> {
+        self.api.get(self.caller(), address, &self.memory).await
     }
 
     /// Reads from the API what may be large, with the memory that it takes: to be kept until the page was sent.
@@ -194,7 +201,7 @@ impl Visit {
         address: &str,
     ) -> Result<(T, Option<Portion>), ApiError> {
         self.api
-            .get_large(self.caller(), address, &self.viewed)
+            .get_large(self.caller(), address, &self.memory)
             .await
     }
 

@@ -4,12 +4,10 @@
 //! Each way to ask is carried by an index. What is known only after the read, such as the error, is looked for
 //! in a bounded number of runs; where that ends, the page says how to go on.
 
-use std::collections::HashMap;
-
 use axum::extract::State;
 use jiff::Timestamp;
 use semel_api::Code;
-use semel_api::types::{Page, Run, RunFilter, RunStatus};
+use semel_api::types::{RunFilter, RunStatus};
 use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::runs::{self, RunView};
@@ -21,6 +19,7 @@ use crate::answer::{Answered, read_json};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::list_memory::ListMemory;
 use crate::query::{PAGE_MAX, Params, page_size, read_key};
 use crate::{cursor, payloads};
 
@@ -40,6 +39,7 @@ pub(crate) async fn list(
     if filter.release.is_some() && filter.flow.is_none() {
         return invalid("`release` is a number of a flow's release: say `flow` as well");
     }
+    let memory = ListMemory::take(&app).await?;
     let named = (&filter.key, filter.parent, &filter.external_id, &filter.ids);
     let page = match named {
         (None, None, None, None) => page(&app, &caller, &filter).await?,
@@ -53,11 +53,17 @@ pub(crate) async fn list(
             );
         }
     };
-    payloads::ok(&caller, page)
+    payloads::page(&caller, memory, &page.runs, view, page.next)
+}
+
+/// Runs of a page, whose results are text until they are written.
+struct RunPage {
+    runs: Vec<RunView>,
+    next: Option<String>,
 }
 
 /// Reads on until the page is full: *running* and the like, and the error, are known only after the read.
-async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run>, ApiError> {
+async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<RunPage, ApiError> {
     let limit = page_size(filter.limit);
     // Only what has failed has an error that is looked for by default.
     let state = match (filter.state, &filter.error) {
@@ -74,20 +80,21 @@ async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run
         state,
         before: cursor::read_before(filter.cursor.as_deref(), filter.until)?,
     };
-    let mut items = Vec::new();
+    let mut runs = Vec::new();
     for _ in 0..READS_MAX {
         let found = runs::list(app.cell().every(), caller.namespace_id, &wanted, read).await?;
-        for run in &found.items {
+        for run in found.items {
             if is_before(filter, run.accepted_at) {
-                return Ok(Page { items, next: None });
+                return Ok(RunPage { runs, next: None });
             }
-            if !fits(run, filter) {
+            if !fits(&run, filter) {
                 continue;
             }
-            items.push(view(run));
-            if items.len() == usize::from(limit) {
-                let next = Some(cursor::write(run.accepted_at, run.id.as_uuid()));
-                return Ok(Page { items, next });
+            let next = cursor::write(run.accepted_at, run.id.as_uuid());
+            runs.push(run);
+            if runs.len() == usize::from(limit) {
+                let next = Some(next);
+                return Ok(RunPage { runs, next });
             }
         }
         wanted.before = found.next.filter(|(at, _)| !is_before(filter, *at));
@@ -95,8 +102,8 @@ async fn page(app: &App, caller: &Caller, filter: &RunFilter) -> Result<Page<Run
             break;
         }
     }
-    Ok(Page {
-        items,
+    Ok(RunPage {
+        runs,
         next: wanted.before.map(cursor::write_position),
     })
 }
@@ -132,14 +139,11 @@ async fn of_key(
     caller: &Caller,
     key: &str,
     filter: &RunFilter,
-) -> Result<Page<Run>, ApiError> {
+) -> Result<RunPage, ApiError> {
     let key = read_key(key.as_bytes())?;
     let found = find_by_key(app, caller, filter.flow.as_ref(), &key).await?;
-    let items = found.iter().filter(|run| fits(run, filter)).map(view);
-    Ok(Page {
-        items: items.collect(),
-        next: None,
-    })
+    let ids: Vec<RunId> = found.iter().map(|run| run.id).collect();
+    of_named(app, caller, &ids, filter).await
 }
 
 /// The items and branches of a run that have begun, in their order.
@@ -148,7 +152,7 @@ async fn of_parent(
     caller: &Caller,
     parent: RunId,
     filter: &RunFilter,
-) -> Result<Page<Run>, ApiError> {
+) -> Result<RunPage, ApiError> {
     let parent = get(app, caller, parent).await?;
     let after = cursor::read_child(filter.cursor.as_deref())?;
     let wanted = child_runs::ChildRunFilter {
@@ -158,11 +162,15 @@ async fn of_parent(
     };
     let limit = page_size(filter.limit);
     let cell = app.cell().of(parent.id);
-    let found = child_runs::list(cell, parent.id, wanted, i64::from(limit)).await?;
-    let last = found.last().filter(|_| found.len() == usize::from(limit));
+    let (found, more) = child_runs::list_page(cell, parent.id, wanted, limit).await?;
     let ids: Vec<RunId> = found.iter().map(|child| child.run).collect();
-    Ok(Page {
-        items: in_order(app, caller, &ids, filter).await?,
+    let (runs, cut_at) = in_order(app, caller, &ids, filter).await?;
+    let last = match cut_at {
+        Some(place) => found.get(place),
+        None => found.last().filter(|_| more),
+    };
+    Ok(RunPage {
+        runs,
         next: last.map(|last| cursor::write_child(&last.step, last.index)),
     })
 }
@@ -173,7 +181,7 @@ async fn of_external_id(
     caller: &Caller,
     external_id: &str,
     filter: &RunFilter,
-) -> Result<Page<Run>, ApiError> {
+) -> Result<RunPage, ApiError> {
     let before = cursor::read(filter.cursor.as_deref())?;
     let (every, limit) = (app.cell().every(), page_size(filter.limit));
     let namespace_id = caller.namespace_id;
@@ -185,10 +193,16 @@ async fn of_external_id(
             ids.push(effect.run);
         }
     }
-    Ok(Page {
-        items: in_order(app, caller, &ids, filter).await?,
-        next: found.next.map(cursor::write_position),
-    })
+    let (runs, cut_at) = in_order(app, caller, &ids, filter).await?;
+    // A run with several such effects is on the next page again, if another of them stands behind this one.
+    let next = match cut_at.and_then(|place| ids.get(place)) {
+        Some(last) => {
+            let of_last = found.items.iter().find(|effect| effect.run == *last);
+            of_last.map(|effect| cursor::write(effect.intended_at, effect.id.as_uuid()))
+        }
+        None => found.next.map(cursor::write_position),
+    };
+    Ok(RunPage { runs, next })
 }
 
 /// Runs by their identities. One of another namespace is left out, as one is that is not there.
@@ -197,7 +211,7 @@ async fn of_ids(
     caller: &Caller,
     ids: &str,
     filter: &RunFilter,
-) -> Result<Page<Run>, ApiError> {
+) -> Result<RunPage, ApiError> {
     let wrong = || {
         let detail =
             format!("`ids` are identities such as run_…, with commas between, {PAGE_MAX} at most");
@@ -208,24 +222,38 @@ async fn of_ids(
     if ids.len() > usize::from(PAGE_MAX) {
         return Err(wrong());
     }
-    Ok(Page {
-        items: in_order(app, caller, &ids, filter).await?,
-        next: None,
-    })
+    of_named(app, caller, &ids, filter).await
 }
 
-/// Those of some runs that are asked for, in the order of their names.
+/// Runs of which all names are known, from behind the one that the page before ended with.
+async fn of_named(
+    app: &App,
+    caller: &Caller,
+    ids: &[RunId],
+    filter: &RunFilter,
+) -> Result<RunPage, ApiError> {
+    let last = cursor::read(filter.cursor.as_deref())?.map(|(_, id)| RunId::from_uuid(id));
+    let begin = last.and_then(|last| ids.iter().position(|id| *id == last));
+    let ids = &ids[begin.map_or(0, |place| place + 1)..];
+    let (runs, cut_at) = in_order(app, caller, ids, filter).await?;
+    // Of such a cursor only the identity is read: the first time that there is stands for any.
+    let next = cut_at.and_then(|place| ids.get(place));
+    let next = next.map(|last| cursor::write(Timestamp::UNIX_EPOCH, last.as_uuid()));
+    Ok(RunPage { runs, next })
+}
+
+/// Those of some runs that are asked for, in the order of their names; and the place of the last one that was read, where
+/// others are left for the next page because of their results.
 async fn in_order(
     app: &App,
     caller: &Caller,
     ids: &[RunId],
     filter: &RunFilter,
-) -> Result<Vec<Run>, ApiError> {
-    let found = runs::find_many(app.cell().every(), caller.namespace_id, ids).await?;
-    let found: HashMap<RunId, &RunView> = found.iter().map(|run| (run.id, run)).collect();
-    let known = ids.iter().filter_map(|id| found.get(id));
-    Ok(known
-        .filter(|run| fits(run, filter))
-        .map(|run| view(run))
-        .collect())
+) -> Result<(Vec<RunView>, Option<usize>), ApiError> {
+    let (mut found, is_cut) =
+        runs::list_named(app.cell().every(), caller.namespace_id, ids).await?;
+    let last = found.last().filter(|_| is_cut).map(|run| run.id);
+    let cut_at = last.and_then(|last| ids.iter().position(|id| *id == last));
+    found.retain(|run| fits(run, filter));
+    Ok((found, cut_at))
 }

@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 
 use super::read_decision;
 use crate::cell::{EveryCell, ReadError, SlotCell};
-use crate::listed::{Listed, NEWEST, Position};
+use crate::listed::{Listed, NEWEST, PAGE_BYTES_MAX, Position};
 
 /// The columns that [`read_view`] reads.
 macro_rules! select {
@@ -101,7 +101,7 @@ pub struct ApprovalView {
     pub key: Option<Key>,
 }
 
-/// Lists approvals, newest first; only open ones unless `ended` asks for all.
+/// Lists approvals, newest first; only open ones unless `ended` asks for all. A page ends after [`PAGE_BYTES_MAX`].
 pub async fn list(
     cell: EveryCell<'_>,
     namespace_id: i32,
@@ -113,8 +113,9 @@ pub async fn list(
     let (at, id) = before.unwrap_or(NEWEST);
     let most = i64::from(limit);
     let values: [&(dyn ToSql + Sync); 4] = [&namespace_id, &at, &id, &most];
-    let rows = cell.reader().await?.query(text, &values).await?;
-    Ok(Listed::read(&rows, limit, read_view, position))
+    let client = cell.reader().await?;
+    let (rows, is_cut) = client.query_within(text, &values, PAGE_BYTES_MAX).await?;
+    Ok(Listed::read(&rows, limit, read_view, position).cut_if(is_cut, position))
 }
 
 /// Lists the approvals of a run, newest first; only open ones unless `ended` asks for all.
@@ -132,8 +133,9 @@ pub async fn list_of_run(
     let (low, high) = run.wait_range();
     let values: [&(dyn ToSql + Sync); 7] =
         [&namespace_id, &at, &id, &most, &low, &high, run.as_uuid()];
-    let rows = cell.reader().await?.query(text, &values).await?;
-    Ok(Listed::read(&rows, limit, read_view, position))
+    let client = cell.reader().await?;
+    let (rows, is_cut) = client.query_within(text, &values, PAGE_BYTES_MAX).await?;
+    Ok(Listed::read(&rows, limit, read_view, position).cut_if(is_cut, position))
 }
 
 fn position(approval: &ApprovalView) -> Position {

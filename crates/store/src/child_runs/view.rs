@@ -7,6 +7,7 @@ use tokio_postgres::types::ToSql;
 
 use super::ChildrenOf;
 use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::listed::PAGE_BYTES_MAX;
 use crate::runs::{read_json, read_state};
 
 pub(super) const COUNT: &str = "
@@ -160,6 +161,29 @@ pub async fn list(
     filter: ChildRunFilter<'_>,
     limit: i64,
 ) -> Result<Vec<ChildRunView>, ReadError> {
+    Ok(read(cell, parent, filter, limit, usize::MAX).await?.0)
+}
+
+/// A page of child runs of a run, in order; says whether others follow. It ends after [`PAGE_BYTES_MAX`].
+pub async fn list_page(
+    cell: SlotCell<'_>,
+    parent: RunId,
+    filter: ChildRunFilter<'_>,
+    limit: u16,
+) -> Result<(Vec<ChildRunView>, bool), ReadError> {
+    let most = i64::from(limit);
+    let (found, is_cut) = read(cell, parent, filter, most, PAGE_BYTES_MAX).await?;
+    let is_full = found.len() == usize::from(limit);
+    Ok((found, is_cut || is_full))
+}
+
+async fn read(
+    cell: SlotCell<'_>,
+    parent: RunId,
+    filter: ChildRunFilter<'_>,
+    limit: i64,
+    bytes_max: usize,
+) -> Result<(Vec<ChildRunView>, bool), ReadError> {
     let ChildRunFilter { step, state, after } = filter;
     let (after_step, after_index) = after.unwrap_or(("", -1));
     let mut values: Vec<&(dyn ToSql + Sync)> =
@@ -177,8 +201,9 @@ pub async fn list(
             step.map_or(LEFT, |_| LEFT_OF_STEP)
         }
     };
-    let rows = cell.reader().await?.query(text, &values).await?;
-    Ok(rows.iter().map(read_view).collect())
+    let client = cell.reader().await?;
+    let (rows, is_cut) = client.query_within(text, &values, bytes_max).await?;
+    Ok((rows.iter().map(read_view).collect(), is_cut))
 }
 
 /// The child run of a step that succeeded first.
@@ -193,18 +218,20 @@ pub async fn first_succeeded(
     Ok(row.as_ref().map(read_view))
 }
 
-/// The child runs of all runs whose items have this key, those of the newest runs first; each with its
-/// parent.
+/// The child runs of all runs whose items have this key, those of the newest runs first, each with its
+/// parent; and whether others were left because of [`PAGE_BYTES_MAX`].
 pub async fn find_by_key(
     cell: EveryCell<'_>,
     namespace_id: i32,
     key: &str,
     limit: u16,
-) -> Result<Vec<(RunId, ChildRunView)>, ReadError> {
+) -> Result<(Vec<(RunId, ChildRunView)>, bool), ReadError> {
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &key, &i64::from(limit)];
-    let rows = cell.reader().await?.query(FIND_BY_KEY, &values).await?;
+    let client = cell.reader().await?;
+    let read = client.query_within(FIND_BY_KEY, &values, PAGE_BYTES_MAX);
+    let (rows, is_cut) = read.await?;
     let read = |row: &Row| (RunId::from_uuid(row.get(8)), read_view(row));
-    Ok(rows.iter().map(read).collect())
+    Ok((rows.iter().map(read).collect(), is_cut))
 }
 
 fn read_counts(row: &Row, from: usize) -> ChildCounts {

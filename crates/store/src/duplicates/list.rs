@@ -3,12 +3,13 @@
 
 use jiff::Timestamp;
 use semel_model::{DuplicateId, Fingerprint, RunId};
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use super::held::{self, DecisionView, HeldArrival};
 use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::listed::PAGE_BYTES_MAX;
 
 /// The duplicates of a namespace that a condition names, with their payloads where those are asked
 /// for. The page first: only its runs are looked up.
@@ -143,6 +144,9 @@ impl DuplicatePosition {
     }
 }
 
+/// Stopped repeats of a list, and whether others were left because of [`PAGE_BYTES_MAX`].
+pub type ListedDuplicates = (Vec<DuplicateView>, bool);
+
 /// Lists stopped repeats, those of the latest minute first, with or without their payloads.
 pub async fn list(
     cell: EveryCell<'_>,
@@ -150,14 +154,14 @@ pub async fn list(
     before: Option<&DuplicatePosition>,
     limit: u16,
     payloads: bool,
-) -> Result<Vec<DuplicateView>, ReadError> {
+) -> Result<ListedDuplicates, ReadError> {
     let before = before.cloned().unwrap_or_default();
     let limit = i64::from(limit);
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id];
     values.extend(before.values());
     values.extend([&limit as &(dyn ToSql + Sync), &payloads]);
-    let rows = cell.reader().await?.query(ALL, &values).await?;
-    Ok(rows.iter().map(read_view).collect())
+    let client = cell.reader().await?;
+    read_page(client.query_within(ALL, &values, PAGE_BYTES_MAX)).await
 }
 
 /// Lists what is held and not decided, of a flow where one is named, those of the latest minute
@@ -169,7 +173,7 @@ pub async fn list_held(
     before: Option<&DuplicatePosition>,
     limit: u16,
     payloads: bool,
-) -> Result<Vec<DuplicateView>, ReadError> {
+) -> Result<ListedDuplicates, ReadError> {
     let before = before.cloned().unwrap_or_default();
     let limit = i64::from(limit);
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id];
@@ -182,25 +186,33 @@ pub async fn list_held(
         }
         None => HELD,
     };
-    let rows = cell.reader().await?.query(text, &values).await?;
-    Ok(rows.iter().map(read_view).collect())
+    let client = cell.reader().await?;
+    read_page(client.query_within(text, &values, PAGE_BYTES_MAX)).await
 }
 
-/// Lists the repeats that a run stopped, those of the latest minute first.
+/// Lists the repeats that a run stopped, those of the latest minute first, with or without their payloads.
 pub async fn list_of_run(
     cell: SlotCell<'_>,
     namespace_id: i32,
     run: RunId,
     before: Option<&DuplicatePosition>,
     limit: u16,
-) -> Result<Vec<DuplicateView>, ReadError> {
+    payloads: bool,
+) -> Result<ListedDuplicates, ReadError> {
     let before = before.cloned().unwrap_or_default();
     let limit = i64::from(limit);
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id];
     values.extend(before.values());
-    values.extend([&limit as &(dyn ToSql + Sync), &true, run.as_uuid()]);
-    let rows = cell.reader().await?.query(OF_RUN, &values).await?;
-    Ok(rows.iter().map(read_view).collect())
+    values.extend([&limit as &(dyn ToSql + Sync), &payloads, run.as_uuid()]);
+    let client = cell.reader().await?;
+    read_page(client.query_within(OF_RUN, &values, PAGE_BYTES_MAX)).await
+}
+
+async fn read_page(
+    rows: impl Future<Output = Result<(Vec<Row>, bool), Error>>,
+) -> Result<ListedDuplicates, ReadError> {
+    let (rows, is_cut) = rows.await?;
+    Ok((rows.iter().map(read_view).collect(), is_cut))
 }
 
 fn read_view(row: &Row) -> DuplicateView {

@@ -8,14 +8,15 @@ use uuid::Uuid;
 
 use crate::cell::{EveryCell, ReadError};
 use crate::duplicates::DuplicatePosition;
+use crate::listed::PAGE_BYTES_MAX;
 
 /// In the order of duplicates, which they are listed together with.
 macro_rules! listed {
     ($condition:literal) => {
         concat!(
             "
-    SELECT flow, key, object, version, newest, newest_claim, fingerprint, payload, count, first_at,
-           last_at, gate_id, claim_id, minute
+    SELECT flow, key, object, version, newest, newest_claim, fingerprint,
+           CASE WHEN $7 THEN payload END, count, first_at, last_at, gate_id, claim_id, minute
       FROM stale_deliveries
      WHERE namespace_id = $1 AND (minute, gate_id, claim_id, 'order') < ($2, $3, $4, $5)",
             $condition,
@@ -27,16 +28,16 @@ macro_rules! listed {
 }
 
 pub(super) const ALL: &str = listed!("");
-pub(super) const OF_KEY: &str = listed!(" AND key = $7");
+pub(super) const OF_KEY: &str = listed!(" AND key = $8");
 pub(super) const BEHIND: &str = listed!(
     "
-       AND newest_claim = (SELECT r.claim_id FROM runs r WHERE r.id = $7 AND r.namespace_id = $1)"
+       AND newest_claim = (SELECT r.claim_id FROM runs r WHERE r.id = $8 AND r.namespace_id = $1)"
 );
 
 pub(super) const OF_KEY_BEHIND: &str = listed!(
     "
-       AND key = $7
-       AND newest_claim = (SELECT r.claim_id FROM runs r WHERE r.id = $8 AND r.namespace_id = $1)"
+       AND key = $8
+       AND newest_claim = (SELECT r.claim_id FROM runs r WHERE r.id = $9 AND r.namespace_id = $1)"
 );
 
 /// A delivery that came too late, as the API shows it.
@@ -81,22 +82,23 @@ impl StaleView {
     }
 }
 
-/// Lists deliveries that came too late, those of the latest minute first: of a key, or behind the delivery
-/// that made a run, where one is given.
+/// Lists deliveries that came too late, those of the latest minute first, with or without their payloads: of a key, or
+/// behind the delivery that made a run, where one is given. Says whether others were left because of [`PAGE_BYTES_MAX`].
 pub async fn list_stale(
     cell: EveryCell<'_>,
     namespace_id: i32,
     (key, newest): (Option<&Key>, Option<RunId>),
     before: Option<&DuplicatePosition>,
     limit: u16,
-) -> Result<Vec<StaleView>, ReadError> {
+    payloads: bool,
+) -> Result<(Vec<StaleView>, bool), ReadError> {
     let key = key.map(Key::as_bytes);
     let newest = newest.map(|run| *run.as_uuid());
     let limit = i64::from(limit);
     let before = before.cloned().unwrap_or_default();
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id];
     values.extend(before.values());
-    values.push(&limit);
+    values.extend([&limit as &(dyn ToSql + Sync), &payloads]);
     let text = match (&key, &newest) {
         (Some(key), Some(newest)) => {
             values.extend([key as &(dyn ToSql + Sync), newest]);
@@ -112,8 +114,9 @@ pub async fn list_stale(
         }
         (None, None) => ALL,
     };
-    let rows = cell.reader().await?.query(text, &values).await?;
-    Ok(rows.iter().map(read_stale).collect())
+    let client = cell.reader().await?;
+    let (rows, is_cut) = client.query_within(text, &values, PAGE_BYTES_MAX).await?;
+    Ok((rows.iter().map(read_stale).collect(), is_cut))
 }
 
 fn read_stale(row: &Row) -> StaleView {

@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 
 use super::{RunView, read_view};
 use crate::cell::{EveryCell, ReadError};
-use crate::listed::{Listed, NEWEST, Position, SEARCH_MAX, searched};
+use crate::listed::{Listed, NEWEST, PAGE_BYTES_MAX, Position, SEARCH_MAX, searched};
 
 /// The runs of `page`, as they are listed.
 macro_rules! listed {
@@ -210,7 +210,7 @@ pub struct RunFilter {
     pub before: Option<Position>,
 }
 
-/// Lists runs, newest first.
+/// Lists runs, newest first. A page ends after [`PAGE_BYTES_MAX`].
 pub async fn list(
     cell: EveryCell<'_>,
     namespace_id: i32,
@@ -252,11 +252,12 @@ pub async fn list(
         values.push(number);
     }
     let client = cell.reader().await?;
-    let rows = client.query(text, &values).await?;
-    Ok(match filter.state.is_some() {
+    let (rows, is_cut) = client.query_within(text, &values, PAGE_BYTES_MAX).await?;
+    let page = match filter.state.is_some() {
         true => Listed::read_searched(&rows, limit, search, read_view, position),
         false => Listed::read(&rows, limit, read_view, position),
-    })
+    };
+    Ok(page.cut_if(is_cut, position))
 }
 
 fn position(run: &RunView) -> Position {

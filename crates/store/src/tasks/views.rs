@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::read_state;
 use crate::cell::{EveryCell, ReadError, SlotCell};
-use crate::listed::{Listed, NEWEST, Position, SEARCH_MAX, searched};
+use crate::listed::{Listed, NEWEST, PAGE_BYTES_MAX, Position, SEARCH_MAX, searched};
 
 /// The columns that [`read_view`] reads, of the tasks that a condition names.
 macro_rules! listed {
@@ -120,7 +120,8 @@ pub struct TaskFilter {
     pub before: Option<Position>,
 }
 
-/// Lists tasks, newest first; only those that are not over unless the filter asks for more.
+/// Lists tasks, newest first; only those that are not over unless the filter asks for more. A page ends after
+/// [`PAGE_BYTES_MAX`].
 pub async fn list(
     cell: EveryCell<'_>,
     namespace_id: i32,
@@ -151,14 +152,16 @@ pub async fn list(
     if let Some(queue) = &filter.queue {
         values.push(queue);
     }
-    let rows = cell.reader().await?.query(text, &values).await?;
+    let client = cell.reader().await?;
+    let (rows, is_cut) = client.query_within(text, &values, PAGE_BYTES_MAX).await?;
     let position = |task: &TaskView| (task.opened_at, *task.task.as_uuid());
-    Ok(match text {
+    let page = match text {
         SEARCH | SEARCH_OF_QUEUE => {
             Listed::read_searched(&rows, limit, SEARCH_MAX, read_view, position)
         }
         _ => Listed::read(&rows, limit, read_view, position),
-    })
+    };
+    Ok(page.cut_if(is_cut, position))
 }
 
 /// The states of tasks that are not over.

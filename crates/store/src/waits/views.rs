@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 
 use super::read_state;
 use crate::cell::{EveryCell, ReadError, SlotCell};
-use crate::listed::{Listed, NEWEST, Position, SEARCH_MAX, searched};
+use crate::listed::{Listed, NEWEST, PAGE_BYTES_MAX, Position, SEARCH_MAX, searched};
 
 macro_rules! listed {
     ($condition:literal) => {
@@ -87,7 +87,7 @@ pub struct WaitView {
     pub payload: Option<String>,
 }
 
-/// Lists waits, newest first; only open ones unless `ended` asks for all.
+/// Lists waits, newest first; only open ones unless `ended` asks for all. A page ends after [`PAGE_BYTES_MAX`].
 pub async fn list(
     cell: EveryCell<'_>,
     namespace_id: i32,
@@ -100,13 +100,14 @@ pub async fn list(
     let client = cell.reader().await?;
     let mut values: Vec<&(dyn ToSql + Sync)> = vec![&namespace_id, &at, &id, &most];
     if ended {
-        let rows = client.query(ALL, &values).await?;
-        return Ok(Listed::read(&rows, limit, read_view, position));
+        let (rows, is_cut) = client.query_within(ALL, &values, PAGE_BYTES_MAX).await?;
+        return Ok(Listed::read(&rows, limit, read_view, position).cut_if(is_cut, position));
     }
     values.push(&SEARCH_MAX);
-    let rows = client.query(SEARCH_OPEN, &values).await?;
+    let read = client.query_within(SEARCH_OPEN, &values, PAGE_BYTES_MAX);
+    let (rows, is_cut) = read.await?;
     let read = Listed::read_searched(&rows, limit, SEARCH_MAX, read_view, position);
-    Ok(read)
+    Ok(read.cut_if(is_cut, position))
 }
 
 /// Lists the waits of a run, newest first; only open ones unless `ended` asks for all.
@@ -122,8 +123,9 @@ pub async fn list_of_run(
     let (at, id) = before.unwrap_or(NEWEST);
     let most = i64::from(limit);
     let values: [&(dyn ToSql + Sync); 5] = [&namespace_id, &at, &id, &most, run.as_uuid()];
-    let rows = cell.reader().await?.query(text, &values).await?;
-    Ok(Listed::read(&rows, limit, read_view, position))
+    let client = cell.reader().await?;
+    let (rows, is_cut) = client.query_within(text, &values, PAGE_BYTES_MAX).await?;
+    Ok(Listed::read(&rows, limit, read_view, position).cut_if(is_cut, position))
 }
 
 /// Only waits that opened are listed.
@@ -142,7 +144,9 @@ pub async fn list_of_event_values(
     let texts = wanted.iter().map(Value::to_string);
     let texts: Vec<String> = texts.map(|text| indexed(&text).into_owned()).collect();
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &texts, &i64::from(limit)];
-    let rows = cell.reader().await?.query(LIST_OF_VALUE, &values).await?;
+    let client = cell.reader().await?;
+    let read = client.query_within(LIST_OF_VALUE, &values, PAGE_BYTES_MAX);
+    let (rows, _) = read.await?;
     Ok(rows.iter().map(read_view).collect())
 }
 

@@ -55,7 +55,7 @@ async fn a_duplicate_is_on_disk_before_its_answer() -> Result<()> {
     .await?;
 
     assert!(!told, "no caller may have an answer yet");
-    let kept = duplicates::list(world.cell.every(), 1, None, 10, true).await?;
+    let (kept, _) = duplicates::list(world.cell.every(), 1, None, 10, true).await?;
     assert_eq!(kept.len(), 1);
     assert_eq!(kept[0].count, 1);
     Ok(())
@@ -85,7 +85,7 @@ async fn a_held_delivery_with_a_zero_byte_is_recorded_and_listed_by_its_flow() -
 
     let listed =
         async |flow| duplicates::list_held(world.cell.every(), 1, Some(flow), None, 10, true).await;
-    let (of_flow, of_another) = (listed("holds").await?, listed("other").await?);
+    let (of_flow, of_another) = (listed("holds").await?.0, listed("other").await?.0);
     assert_eq!((of_flow.len(), of_another.len()), (1, 0));
     assert_eq!(of_flow[0].came_as.as_deref(), Some("z\0z"));
     Ok(())
@@ -111,7 +111,7 @@ async fn a_repeat_that_the_database_refuses_is_an_error_to_its_caller_and_to_no_
         "{refused:?}"
     );
     assert!(recorded.is_ok(), "{recorded:?}");
-    let kept = duplicates::list(world.cell.every(), 1, None, 10, true).await?;
+    let (kept, _) = duplicates::list(world.cell.every(), 1, None, 10, true).await?;
     assert_eq!(kept.len(), 1, "{kept:?}");
     Ok(())
 }
@@ -134,7 +134,7 @@ async fn the_first_payloads_are_kept_and_the_others_counted() -> Result<()> {
     }
     tally.flush().await?;
 
-    let kept = duplicates::list(world.cell.every(), 1, None, 100, true).await?;
+    let (kept, _) = duplicates::list(world.cell.every(), 1, None, 100, true).await?;
     let (whole, counted): (Vec<_>, Vec<_>) = kept.iter().partition(|row| row.payload.is_some());
     assert_eq!((whole.len(), counted.len()), (PAYLOADS_MAX, 1), "{kept:?}");
     let all: i64 = kept.iter().map(|row| row.count).sum();
@@ -207,7 +207,7 @@ async fn pages_of_one_minute_have_each_duplicate_once() -> Result<()> {
     let (mut seen, mut before) = (Vec::new(), None);
     loop {
         let cell = world.cell.every();
-        let page = duplicates::list(cell, 7001, before.as_ref(), 2, false).await?;
+        let (page, _) = duplicates::list(cell, 7001, before.as_ref(), 2, false).await?;
         let Some(last) = page.last() else { break };
         before = Some(last.position());
         seen.extend(page.iter().map(|it| it.subject));
@@ -238,7 +238,7 @@ async fn old_duplicates_are_forgotten_and_held_ones_stay() -> Result<()> {
     let forgotten = duplicates::forget(world.cell.every(), history).await?;
     let again = duplicates::forget(world.cell.every(), history).await?;
 
-    let left = duplicates::list(world.cell.every(), 7001, None, 10, false).await?;
+    let (left, _) = duplicates::list(world.cell.every(), 7001, None, 10, false).await?;
     let verdicts: Vec<&str> = left.iter().map(|it| it.verdict.as_str()).collect();
     assert_eq!((forgotten, again), (1, 0));
     assert_eq!(verdicts, ["repeat", "held"]);

@@ -65,7 +65,7 @@ async fn what_waits_for_a_decision_again_is_reported_again() -> Result<()> {
         deliver(&world, &order(total)).await;
     }
     world.engine.write_down_repeats().await;
-    let held =
+    let (held, _) =
         duplicates::list_held(cell.every(), world.namespace_id, None, None, 99, true).await?;
     let rows = i64::try_from(held.len())?;
     let before = until_group(&world, |group| group.total == rows).await?;
