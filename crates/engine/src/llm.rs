@@ -15,8 +15,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use semel_model::request::{CacheScope, LlmRequest};
-use semel_model::{Fault, FlowName, Outcome, Receipt, RunId, Slot, Span};
-use semel_steps::{Destination, llm};
+use semel_model::{Fault, FlowName, Outcome, Receipt, RunId, Slot, Span, json};
+use semel_steps::{AnswerRoom, Destination, llm};
 use semel_store::Cell;
 use semel_store::llm_answers::{self, KeepFor};
 use tokio::sync::watch;
@@ -44,14 +44,25 @@ pub struct Asking(Arc<Mutex<HashMap<Asked, Heard>>>);
 /// Namespace and digest of a question.
 type Asked = (i32, [u8; 32]);
 
-/// Where its answer will arrive; closed without one where the caller that asks ends first.
-type Heard = watch::Receiver<Option<Outcome>>;
+/// Where the caller that asks will tell how it ended; closed without a word where that caller ends first.
+type Heard = watch::Receiver<Option<Told>>;
+
+/// The word of the caller that asks, for the others.
+#[derive(Clone, Debug)]
+enum Told {
+    /// There is an answer, which is recorded. It is not passed on: each caller needs memory for its own.
+    Recorded,
+    /// There is an answer, and it could not be recorded.
+    Unrecorded,
+    /// There is none.
+    Failed(Outcome),
+}
 
 /// The right to ask. Dropping it lets the next caller ask.
 struct AskPermit {
     asking: Asking,
     asked: Asked,
-    tell: watch::Sender<Option<Outcome>>,
+    tell: watch::Sender<Option<Told>>,
 }
 
 impl Drop for AskPermit {
@@ -85,7 +96,7 @@ impl Asking {
 /// answer, or another caller of this process asks already.
 pub async fn ask(
     cell: &Cell,
-    under_way: &Asking,
+    (under_way, answers): (&Asking, &Arc<AnswerRoom>),
     question: &Question<'_>,
     asking: impl Future<Output = Outcome> + Send,
 ) -> Outcome {
@@ -98,52 +109,89 @@ pub async fn ask(
         match under_way.join(asked) {
             Ok(turn) => break turn,
             Err(mut heard) => {
-                if let Ok(told) = heard.wait_for(Option::is_some).await
-                    && let Some(outcome) = told.clone()
-                {
-                    return outcome;
+                let told = match heard.wait_for(Option::is_some).await {
+                    Ok(told) => told.clone(),
+                    Err(_) => None,
+                };
+                match told {
+                    Some(Told::Failed(outcome)) => return outcome,
+                    Some(Told::Recorded) => {
+                        if let Some(outcome) = find(cell, answers, asked).await {
+                            return outcome;
+                        }
+                    }
+                    Some(Told::Unrecorded) | None => {}
                 }
             }
         }
     };
-    let outcome = ask_first(cell, question, asked, asking).await;
+    let (outcome, told) = ask_first(cell, answers, question, asked, asking).await;
     // There may be no caller that waits.
-    let _ = turn.tell.send(Some(outcome.clone()));
+    let _ = turn.tell.send(Some(told));
     outcome
+}
+
+/// The recorded answer, once there is room for it; or that it cannot be looked up.
+async fn find(
+    cell: &Cell,
+    answers: &Arc<AnswerRoom>,
+    (namespace_id, digest): Asked,
+) -> Option<Outcome> {
+    let cell = cell.of(Slot::of_digest(&digest));
+    match llm_answers::find(cell, namespace_id, &digest).await {
+        Ok(Some(text)) => {
+            let room = answers.take(namespace_id, json::parsed_bytes(text.as_bytes()));
+            let reserved = room.await;
+            let answer = Receipt::new(json::read_back(&text), None);
+            Some(Outcome::Done(answer.with_memory(reserved)))
+        }
+        Ok(None) => None,
+        Err(error) => {
+            let message = format!("the model was not asked: {error}");
+            let fault = Fault::passing("database-unavailable", message);
+            Some(Outcome::Failed(fault))
+        }
+    }
 }
 
 async fn ask_first(
     cell: &Cell,
+    answers: &Arc<AnswerRoom>,
     question: &Question<'_>,
-    (namespace_id, digest): Asked,
+    asked: Asked,
     asking: impl Future<Output = Outcome> + Send,
-) -> Outcome {
-    let cell = cell.of(Slot::of_digest(&digest));
-    match llm_answers::find(cell, namespace_id, &digest).await {
-        Ok(Some(answer)) => return Outcome::Done(Receipt::new(answer, None)),
-        Ok(None) => {}
-        Err(error) => {
-            let message = format!("the model was not asked: {error}");
-            return Outcome::Failed(Fault::passing("database-unavailable", message));
+) -> (Outcome, Told) {
+    match find(cell, answers, asked).await {
+        Some(found @ Outcome::Done(_)) => return (found, Told::Recorded),
+        Some(other @ (Outcome::Failed(_) | Outcome::InDoubt(_))) => {
+            return (other.clone(), Told::Failed(other));
         }
+        None => {}
     }
     let receipt = match asking.await {
         Outcome::Done(receipt) => receipt,
-        other @ (Outcome::Failed(_) | Outcome::InDoubt(_)) => return other,
+        other @ (Outcome::Failed(_) | Outcome::InDoubt(_)) => {
+            return (other.clone(), Told::Failed(other));
+        }
     };
+    let (namespace_id, digest) = asked;
+    let cell = cell.of(Slot::of_digest(&digest));
     let keep = match question.request.cache {
         CacheScope::Run => KeepFor::Run(question.run),
         CacheScope::Flow | CacheScope::Namespace => KeepFor::Time(KEEP_BEYOND),
     };
     match llm_answers::keep(cell, namespace_id, &digest, &receipt.response, keep).await {
-        Ok(response) => Outcome::Done(Receipt {
-            response,
-            ..receipt
-        }),
+        Ok(response) => {
+            let kept = Receipt {
+                response,
+                ..receipt
+            };
+            (Outcome::Done(kept), Told::Recorded)
+        }
         // The answer is valid, and goes into the journal; only other runs will have to ask again.
         Err(error) => {
             tracing::warn!(%error, run.id = %question.run, "failed to record a model's answer for other runs");
-            Outcome::Done(receipt)
+            (Outcome::Done(receipt), Told::Unrecorded)
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+pub use semel_model::json::{parsed_bytes, value_bytes};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The unit of a budget, in bytes.
@@ -19,8 +19,8 @@ const BUDGET_BYTES_MIN: usize = 64 << 20;
 /// The most that a budget has by default, however large the machine is.
 const BUDGET_BYTES_MAX: usize = 1 << 30;
 
-/// What a parsed JSON value costs beyond its text, for each of its nodes.
-const NODE_BYTES: usize = 64;
+/// The least and the most that what destinations answered may take while it is read.
+const ANSWER_BYTES: std::ops::RangeInclusive<usize> = 32 << 20..=512 << 20;
 
 /// A share of the memory. Clones share one.
 #[derive(Clone, Debug)]
@@ -99,6 +99,15 @@ impl Budget {
 }
 
 impl Portion {
+    /// Gives back all but so many bytes.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let spare = self
+            .permit
+            .num_permits()
+            .saturating_sub(bytes.div_ceil(UNIT));
+        drop(self.permit.split(spare));
+    }
+
     /// Joins another portion of the same budget to this one.
     pub fn join(&mut self, other: Self) {
         self.permit.merge(other.permit);
@@ -110,30 +119,10 @@ pub(crate) fn whole_units(bytes: usize) -> usize {
     bytes.div_ceil(UNIT).saturating_mul(UNIT)
 }
 
-/// About how much memory a JSON text takes once it is parsed, its own bytes included. An upper
-/// bound: a megabyte of empty arrays becomes far more than a megabyte.
-pub fn parsed_bytes(text: &[u8]) -> usize {
-    // Counted in pieces whose sum fits a byte, so that the machine counts many at once.
-    let begins = |byte: &u8| u8::from(matches!(byte, b',' | b'[' | b'{' | b':'));
-    let pieces = text.chunks(usize::from(u8::MAX));
-    let nodes: usize = pieces
-        .map(|piece| usize::from(piece.iter().map(begins).sum::<u8>()))
-        .sum();
-    text.len() * 2 + (nodes + 1) * NODE_BYTES
-}
-
-/// About how much memory a parsed JSON value takes.
-pub fn value_bytes(value: &Value) -> usize {
-    let inside = match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-        Value::String(text) => text.len(),
-        Value::Array(values) => values.iter().map(value_bytes).sum(),
-        Value::Object(members) => {
-            let member = |(name, value): (&String, &Value)| name.len() + value_bytes(value);
-            members.iter().map(member).sum()
-        }
-    };
-    NODE_BYTES + inside
+/// How much what destinations answered may take while it is read: an eighth of the memory, within sensible bounds.
+pub fn answer_bytes_of(memory_bytes: u64) -> usize {
+    let eighth = usize::try_from(memory_bytes / 8).unwrap_or(usize::MAX);
+    eighth.clamp(*ANSWER_BYTES.start(), *ANSWER_BYTES.end())
 }
 
 /// How much memory this process may use: the limit of its cgroup, or what the machine has.
@@ -175,24 +164,16 @@ mod tests {
         let too_much = budget.try_take(2 * UNIT);
         most.join(budget.take(UNIT).await.unwrap());
         let nothing = budget.take_within(1, Duration::from_millis(1)).await;
-        drop(most);
+        most.shrink_to(4 * UNIT);
+        let spare = budget.try_take(6 * UNIT);
+        most.shrink_to(9 * UNIT);
+        let beyond = budget.try_take(1);
+        drop((most, spare));
         let all = budget.try_take(usize::MAX);
 
         assert!(too_much.is_none() && nothing.is_none());
+        assert!(beyond.is_none(), "what was given back is not taken again");
         assert!(all.is_some(), "what is more than all takes all");
-    }
-
-    #[test]
-    fn a_text_of_many_small_values_is_heavier_than_it_looks() {
-        let arrays = format!("[{}]", "[],".repeat(1000));
-
-        let value: serde_json::Value = serde_json::from_str(&arrays.replace("],]", "]]")).unwrap();
-        let nodes = value.as_array().unwrap().len();
-
-        assert!(parsed_bytes(arrays.as_bytes()) > nodes * size_of::<serde_json::Value>() * 2);
-        assert_eq!(value_bytes(&value), (nodes + 1) * NODE_BYTES);
-        assert!(parsed_bytes(b"{\"id\":1}") < 1024);
-        assert_eq!(parsed_bytes(&[b'['; 1000]), 2000 + 1001 * NODE_BYTES);
     }
 
     #[test]

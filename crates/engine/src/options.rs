@@ -24,6 +24,8 @@ pub struct Options {
     pub capacity: usize,
     /// How much memory the runs that it holds may take, about.
     pub memory: Budget,
+    /// How many bytes what destinations answered may take while it is read, about.
+    pub answer_bytes: usize,
     /// Where callbacks reach this installation.
     pub public_url: String,
     /// The keys that callback addresses are derived from, the current one first.
@@ -44,8 +46,8 @@ pub struct Options {
     /// may use a socket.
     pub own_database: Option<DatabaseIdentity>,
     /// How long a destination may still act on a request after its exchange has ended, where its
-    /// connection does not say (`acts_within`). Until lease, timeout and this have passed, neither
-    /// a probe nor an operator may say that an effect did not happen.
+    /// connection does not say (`acts_within`). Until 3 s for room, lease, timeout and this have
+    /// passed, neither a probe nor an operator may say that an effect did not happen.
     pub settle_margin: Span,
     /// How long ended runs are kept.
     pub history: Span,
@@ -73,6 +75,7 @@ impl Options {
             lease: Span::from_secs(30),
             capacity: 1024,
             memory: Budget::quarter_of(memory::limit_bytes()),
+            answer_bytes: memory::answer_bytes_of(memory::limit_bytes()),
             public_url: "http://127.0.0.1:7171".to_owned(),
             masters: MasterKeys::derive(&secret),
             allow_private: Vec::new(),

@@ -22,7 +22,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use jiff::Timestamp;
 use semel_model::request::PersistRequest;
 use semel_model::resource::INLINE_BYTES_MAX;
-use semel_model::{Fault, Outcome, Receipt, Resource, ResourceRef, RunId};
+use semel_model::{Fault, Outcome, Receipt, Reserved, Resource, ResourceRef, RunId};
 use semel_steps::resources::RESOURCE_BYTES_MAX;
 use semel_steps::{KeepError, Opened, ResourceStore};
 use semel_store::resources::{self, EXPIRE_MAX, Keeping};
@@ -76,7 +76,10 @@ pub enum UploadError {
         /// What the caller named.
         wanted: ResourceRef,
     },
-    /// They broke off, are too many, or cannot be stored.
+    /// They did not all come.
+    #[error("the upload was cut off")]
+    CutOff(#[source] io::Error),
+    /// They are too many, or cannot be stored.
     #[error("{}", .0.message)]
     NotKept(Fault),
 }
@@ -119,17 +122,18 @@ impl Resources {
     ///
     /// # Errors
     ///
-    /// Where it is too large and cannot be kept.
-    pub async fn spill(&self, keeping: &Keeping<'_>, result: Value) -> Result<Value, Fault> {
-        if serialised_bytes(&result)? <= INLINE_BYTES_MAX {
-            return Ok(result);
+    /// Where it is too large and cannot be kept. Then it is what it was.
+    pub async fn spill(&self, keeping: &Keeping<'_>, result: &mut Value) -> Result<(), Fault> {
+        if serialised_bytes(result)? <= INLINE_BYTES_MAX {
+            return Ok(());
         }
         let media_type = match result.is_string() {
             true => "text/plain; charset=utf-8",
             false => "application/json",
         };
         let resource = self.keep(keeping, media_type, result).await?;
-        to_value(&resource)
+        *result = to_value(&resource)?;
+        Ok(())
     }
 
     /// Keeps a value by reference. Doing it again is harmless.
@@ -147,7 +151,7 @@ impl Resources {
             keep: request.keep,
         };
         let kept = self
-            .keep(&keeping, &request.media_type, request.value.clone())
+            .keep(&keeping, &request.media_type, &request.value)
             .await
             .and_then(|resource| Ok((to_value(&resource)?, resource)));
         match kept {
@@ -155,6 +159,7 @@ impl Resources {
                 response,
                 status: None,
                 kept: vec![resource],
+                reserved: Reserved::default(),
             }),
             Err(fault) => Outcome::Failed(fault),
         }
@@ -177,10 +182,10 @@ impl Resources {
         let kept = self.store.keep_as(id, wanted, media_type, stream, most);
         let kept = kept.await.map_err(|error| match error {
             KeepError::Differs { came } => UploadError::Differs { came, wanted },
-            KeepError::TooLarge { .. }
-            | KeepError::Source(_)
-            | KeepError::Off
-            | KeepError::Store(_) => UploadError::NotKept(error.fault()),
+            KeepError::Source(cause) => UploadError::CutOff(cause),
+            KeepError::TooLarge { .. } | KeepError::Off | KeepError::Store(_) => {
+                UploadError::NotKept(error.fault())
+            }
         })?;
         let recorded = self.record(keeping, std::slice::from_ref(&kept)).await;
         recorded.map_err(UploadError::NotKept)?;
@@ -191,15 +196,15 @@ impl Resources {
         &self,
         keeping: &Keeping<'_>,
         media_type: &str,
-        value: Value,
+        value: &Value,
     ) -> Result<Resource, Fault> {
         let bytes = match value {
-            Value::String(text) => Bytes::from(text),
+            Value::String(text) => Bytes::copy_from_slice(text.as_bytes()),
             other @ (Value::Null
             | Value::Bool(_)
             | Value::Number(_)
             | Value::Array(_)
-            | Value::Object(_)) => serde_json::to_vec(&other).map_err(unwritable)?.into(),
+            | Value::Object(_)) => serde_json::to_vec(other).map_err(unwritable)?.into(),
         };
         let stream = stream::once(async { Ok(bytes) }).boxed();
         let resource = self

@@ -212,7 +212,7 @@ impl Runtime {
         let folder = options.state_dir.as_deref().filter(|_| rehearsal.is_none());
         let lock = folder.and_then(|folder| StateLock::open(folder, options.lease));
         if let Some(lock) = &lock
-            && lock.try_take().await
+            && lock.became_holder().await
         {
             signals.lock_taken.notify_one();
         }
@@ -384,7 +384,9 @@ fn reach(options: &Options) -> Reach {
     }
     Reach {
         resources: options.resources.clone(),
-        ..Reach::new(egress).with_capacity(options.capacity)
+        ..Reach::new(egress)
+            .with_capacity(options.capacity)
+            .with_answer_bytes(options.answer_bytes)
     }
 }
 

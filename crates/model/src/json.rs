@@ -82,6 +82,35 @@ fn unreadable(text: &str) -> Value {
     Value::Object(members.into_iter().collect())
 }
 
+/// What a parsed JSON value costs beyond its text, for each of its nodes.
+const NODE_BYTES: usize = 64;
+
+/// About how much memory a JSON text takes once it is parsed, its own bytes included. An upper
+/// bound: a megabyte of empty arrays becomes far more than a megabyte.
+pub fn parsed_bytes(text: &[u8]) -> usize {
+    // Counted in pieces whose sum fits a byte, so that the machine counts many at once.
+    let begins = |byte: &u8| u8::from(matches!(byte, b',' | b'[' | b'{' | b':'));
+    let pieces = text.chunks(usize::from(u8::MAX));
+    let nodes: usize = pieces
+        .map(|piece| usize::from(piece.iter().map(begins).sum::<u8>()))
+        .sum();
+    text.len() * 2 + (nodes + 1) * NODE_BYTES
+}
+
+/// About how much memory a parsed JSON value takes.
+pub fn value_bytes(value: &Value) -> usize {
+    let inside = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(value_bytes).sum(),
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| name.len() + value_bytes(value);
+            members.iter().map(member).sum()
+        }
+    };
+    NODE_BYTES + inside
+}
+
 /// Whether two values are the same to an author: spelling, the order of members and the format of
 /// numbers do not count. Whole numbers are compared exactly, however large they are.
 pub fn same(one: &Value, other: &Value) -> bool {
@@ -219,6 +248,19 @@ mod tests {
 
     fn nested(levels: usize) -> Value {
         (0..levels).fold(Value::Null, |inner, _| Value::Array(vec![inner]))
+    }
+
+    #[test]
+    fn a_text_of_many_small_values_is_heavier_than_it_looks() {
+        let arrays = format!("[{}]", "[],".repeat(1000));
+
+        let value: Value = serde_json::from_str(&arrays.replace("],]", "]]")).unwrap();
+        let nodes = value.as_array().unwrap().len();
+
+        assert!(parsed_bytes(arrays.as_bytes()) > nodes * size_of::<Value>() * 2);
+        assert_eq!(value_bytes(&value), (nodes + 1) * NODE_BYTES);
+        assert!(parsed_bytes(b"{\"id\":1}") < 1024);
+        assert_eq!(parsed_bytes(&[b'['; 1000]), 2000 + 1001 * NODE_BYTES);
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub use key::{Key, KeySpace};
 pub use name::{FlowName, Label, LabelError, NameError, NamespaceName, StepId};
 pub use named_effect::{EffectName, EffectScope, NamedEffectState};
 pub use network::{Network, NetworkError, Networks};
-pub use outcome::{Doubt, Fault, FaultKind, Looked, Outcome, Receipt, SettledBy};
+pub use outcome::{Doubt, Fault, FaultKind, Looked, Outcome, Receipt, Reserved, SettledBy};
 pub use past_effect::{PastEffect, PastOutcome, PastResult};
 pub use resource::{Resource, ResourceRef};
 pub use retry::RetryPolicy;

@@ -1,5 +1,9 @@
 //! Outcomes: an attempt is *done*, *failed* or *in doubt*, and nothing else.
 
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -26,6 +30,36 @@ pub struct Receipt {
     pub status: Option<u16>,
     /// What was too large for the journal and is kept by reference.
     pub kept: Vec<Resource>,
+    /// Memory for the answer, where it is large.
+    pub reserved: Reserved,
+}
+
+/// Memory that is reserved for as long as this or a clone of it is there; none by default. It says nothing of what it
+/// is reserved for, so that two are always equal.
+#[derive(Clone, Default)]
+pub struct Reserved {
+    _memory: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Reserved {
+    /// Memory that is free again once `memory` is dropped.
+    pub fn holding(memory: impl Any + Send + Sync) -> Self {
+        Self {
+            _memory: Some(Arc::new(memory)),
+        }
+    }
+}
+
+impl fmt::Debug for Reserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reserved")
+    }
+}
+
+impl PartialEq for Reserved {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 impl Receipt {
@@ -35,7 +69,14 @@ impl Receipt {
             response,
             status,
             kept: Vec::new(),
+            reserved: Reserved::default(),
         }
+    }
+
+    /// The same answer, and the memory that it takes.
+    #[must_use]
+    pub fn with_memory(self, reserved: Reserved) -> Self {
+        Self { reserved, ..self }
     }
 }
 

@@ -16,10 +16,12 @@ use std::time::Duration;
 
 use semel_model::connection::{PostgresTarget, Target};
 use semel_model::request::DbRequest;
-use semel_model::{Doubt, EffectId, Fault, FaultKind, Outcome, Receipt};
-use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Outcome, Receipt, Reserved, json};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::answer_room::AnswerRoom;
 use crate::destination::Destination;
 use crate::executor::{Attempt, Executor, Route, Setup, not_offered};
 use crate::failpoint::failpoint;
@@ -38,6 +40,7 @@ mod statement;
 use self::marker::Marked;
 use self::pool::Pools;
 use self::session::{Mode, Session};
+use self::statement::Answered;
 
 /// The most rows that a statement may answer.
 pub const ROWS_MAX: usize = 10_000;
@@ -58,6 +61,10 @@ const LINK_BYTES_MAX: usize = 4 << 20;
 /// up on it makes a doubt.
 const COMMIT_PATIENCE_MIN: Duration = Duration::from_secs(1);
 
+/// How long a large result waits for room before its transaction is rolled back: as long as a large answer may be silent
+/// on the wire.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How long `test` and `prepare` may take.
 const CARE_PATIENCE: Duration = Duration::from_secs(15);
 
@@ -66,6 +73,15 @@ const CARE_PATIENCE: Duration = Duration::from_secs(15);
 pub struct DbExecutor {
     gate: Arc<dyn SendGate>,
     pools: Arc<Pools>,
+    answers: Arc<AnswerRoom>,
+}
+
+/// The result of an attempt before its commit.
+enum Worked {
+    /// It happened before, and this was its result.
+    Before(Box<RawValue>),
+    /// It happens with the commit of this session.
+    Now(Value, Reserved, Box<Session>),
 }
 
 /// Why an attempt ended without a receipt.
@@ -115,13 +131,16 @@ impl DbExecutor {
         Self {
             gate,
             pools: Arc::new(Pools::new(reach.egress.clone())),
+            answers: reach.answers.clone(),
         }
     }
 
     /// Runs the statement and leaves the effect's marker, in one transaction.
     pub async fn run(&self, request: &DbRequest, to: &Destination, key: EffectId) -> Outcome {
         match self.attempt(request, to, key).await {
-            Ok(response) => Outcome::Done(Receipt::new(response, None)),
+            Ok((response, reserved)) => {
+                Outcome::Done(Receipt::new(response, None).with_memory(reserved))
+            }
             Err(Stop::Failed(fault)) => Outcome::Failed(fault),
             Err(Stop::InDoubt(doubt)) => Outcome::InDoubt(doubt),
         }
@@ -132,16 +151,34 @@ impl DbExecutor {
         let deadline = Instant::now() + request.timeout.to_duration();
         let reading = async {
             let session = self.begin(request, to, Mode::ReadOnly).await?;
-            let result = statement::run(session.client(), request).await;
-            let result = result.map_err(|fault| session.explain(fault))?;
+            let answered = statement::run(session.client(), request).await;
+            let answered = answered.map_err(|fault| session.explain(fault))?;
+            let read = self.read_answer(answered, to).await?;
             session.roll_back().await;
-            Ok::<Value, Fault>(result)
+            Ok::<_, Fault>(read)
         };
         match timeout_at(deadline, reading).await {
-            Ok(Ok(result)) => Outcome::Done(Receipt::new(result, None)),
+            Ok(Ok((result, reserved))) => {
+                Outcome::Done(Receipt::new(result, None).with_memory(reserved))
+            }
             Ok(Err(fault)) => Outcome::Failed(fault),
             Err(_) => Outcome::Failed(too_slow()),
         }
+    }
+
+    /// The result of a statement before its commit, once there is room for it. The wait is short: rows and a transaction
+    /// are held meanwhile, and nothing has happened yet.
+    async fn read_answer(
+        &self,
+        answered: Answered,
+        to: &Destination,
+    ) -> Result<(Value, Reserved), Fault> {
+        let room = self.answers.take(to.namespace_id, answered.weight());
+        let Ok(reserved) = timeout(ANSWER_PATIENCE, room).await else {
+            let message = "no memory for the large result of the statement: it is rolled back";
+            return Err(Fault::passing("destination-busy", message).of(FaultKind::HeldBack));
+        };
+        Ok((answered.read()?, reserved))
     }
 
     /// Makes the table of markers, where it is not there.
@@ -175,7 +212,7 @@ impl DbExecutor {
         request: &DbRequest,
         to: &Destination,
         key: EffectId,
-    ) -> Result<Value, Stop> {
+    ) -> Result<(Value, Reserved), Stop> {
         let deadline = Instant::now() + request.timeout.to_duration();
         // Whatever breaks in here, no `COMMIT` was sent: the session is closed and rolled back.
         let working = async {
@@ -183,27 +220,38 @@ impl DbExecutor {
             match marker::leave(session.client(), key, &to.name).await? {
                 Marked::Before(result) => {
                     session.roll_back().await;
-                    Ok((result, None))
+                    Ok(Worked::Before(result))
                 }
                 Marked::Now => {
                     failpoint("db.marked", &key.to_string()).await;
                     // The marker was absent and is held now, so what is refused from here on was
                     // not done by an earlier attempt either.
-                    let result = statement::run(session.client(), request).await;
-                    let result = result.map_err(|fault| session.explain(fault).after_marker())?;
+                    let answered = statement::run(session.client(), request).await;
+                    let answered =
+                        answered.map_err(|fault| session.explain(fault).after_marker())?;
+                    let read = self.read_answer(answered, to).await;
+                    let (result, reserved) = read.map_err(Fault::after_marker)?;
                     expect_rows(request, &result).map_err(Fault::after_marker)?;
                     let kept = marker::keep_result(session.client(), key, &result).await;
                     kept.map_err(|fault| session.explain(fault).after_marker())?;
-                    Ok((result, Some(session)))
+                    Ok(Worked::Now(result, reserved, Box::new(session)))
                 }
             }
         };
         let worked = timeout_at(deadline, working).await;
         match worked.unwrap_or_else(|_| Err(too_slow()))? {
-            (result, None) => Ok(with_repeated(result, true)),
-            (result, Some(session)) => {
-                self.commit(session, key, deadline).await?;
-                Ok(with_repeated(result, false))
+            // It has happened, so this wait has no limit.
+            Worked::Before(text) => {
+                let room = self
+                    .answers
+                    .take_for(to.namespace_id, text.get().as_bytes());
+                let reserved = room.await;
+                let result = json::read_back(text.get());
+                Ok((with_repeated(result, true), reserved))
+            }
+            Worked::Now(result, reserved, session) => {
+                self.commit(*session, key, deadline).await?;
+                Ok((with_repeated(result, false), reserved))
             }
         }
     }
@@ -272,7 +320,7 @@ fn expect_rows(request: &DbRequest, result: &Value) -> Result<(), Fault> {
 
 fn with_repeated(mut result: Value, repeated: bool) -> Value {
     if let Some(result) = result.as_object_mut() {
-        result.insert("repeated".to_owned(), json!(repeated));
+        result.insert("repeated".to_owned(), repeated.into());
     }
     result
 }

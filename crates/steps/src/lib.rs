@@ -4,6 +4,7 @@
 //! therefore never retries, never reads the store, and never returns an error: whatever happened
 //! is one of three facts, an [`Outcome`](semel_model::Outcome).
 
+mod answer_room;
 pub mod bounded_client;
 mod connection_test;
 pub mod db;
@@ -25,6 +26,7 @@ pub mod stage;
 mod tls;
 mod wire;
 
+pub use answer_room::AnswerRoom;
 pub use db::DbExecutor;
 pub use destination::Destination;
 pub use egress::{Egress, HttpProxy};

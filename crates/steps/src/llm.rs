@@ -90,7 +90,10 @@ impl LlmExecutor {
             other @ (Outcome::Failed(_) | Outcome::InDoubt(_)) => return other,
         };
         match read(request, target, &receipt) {
-            Ok(answer) => Outcome::Done(Receipt::new(answer, receipt.status)),
+            Ok(answer) => {
+                let read = Receipt::new(answer, receipt.status);
+                Outcome::Done(read.with_memory(receipt.reserved))
+            }
             Err(fault) => Outcome::Failed(fault),
         }
     }

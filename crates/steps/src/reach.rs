@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::answer_room::AnswerRoom;
 use crate::egress::Egress;
 use crate::http::Tokens;
 use crate::limits::DestinationLimits;
@@ -17,6 +18,8 @@ pub struct Reach {
     pub limits: Arc<DestinationLimits>,
     /// Tokens that were fetched to sign in with.
     pub tokens: Arc<Tokens>,
+    /// Memory for what destinations answered, while it is read.
+    pub answers: Arc<AnswerRoom>,
     /// Where large bodies come from and go to.
     pub resources: Arc<dyn ResourceStore>,
     /// What answers in place of the executors, in a rehearsal.
@@ -29,6 +32,7 @@ impl Default for Reach {
             egress: Arc::default(),
             limits: Arc::default(),
             tokens: Arc::default(),
+            answers: Arc::default(),
             resources: Arc::new(NoResources),
             stage: None,
         }
@@ -50,6 +54,15 @@ impl Reach {
     pub fn with_capacity(self, runs: usize) -> Self {
         Self {
             limits: Arc::new(DestinationLimits::for_capacity(runs)),
+            ..self
+        }
+    }
+
+    /// With so many bytes of memory for what destinations answered, while it is read.
+    #[must_use]
+    pub fn with_answer_bytes(self, bytes: usize) -> Self {
+        Self {
+            answers: Arc::new(AnswerRoom::of_bytes(bytes)),
             ..self
         }
     }

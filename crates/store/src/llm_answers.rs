@@ -63,16 +63,16 @@ pub enum KeepFor {
 /// When the answers of a run that has not ended are looked at again.
 const RUN_LOOK: Span = Span::from_const_secs(7 * 86_400);
 
-/// The answer to a question, where it was asked before.
+/// The answer to a question, as JSON text, where it was asked before.
 pub async fn find(
     cell: SlotCell<'_>,
     namespace_id: i32,
     digest: &[u8; 32],
-) -> Result<Option<Value>, ReadError> {
+) -> Result<Option<String>, ReadError> {
     let client = cell.reader().await?;
     let digest = digest.as_slice();
     let row = client.query_opt(FIND, &[&namespace_id, &digest]).await?;
-    Ok(row.map(|row| row.get(0)))
+    Ok(row.and_then(|row| crate::runs::read_json(&row, 0)))
 }
 
 /// Keeps an answer, and gives the one that holds: the first.

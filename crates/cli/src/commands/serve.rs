@@ -1,14 +1,15 @@
 //! `semel serve`: API, hooks and runs on a database.
 
-pub(crate) mod clear;
 pub(crate) mod keys;
 pub(crate) mod oidc;
+pub(crate) mod plain_http;
 mod values;
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
+use semel_engine::memory::answer_bytes_of;
 use semel_engine::{Budget, Options};
 use semel_model::Span;
 use semel_server::{BodyBudget, ServerOptions};
@@ -211,7 +212,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         .config
         .find(Key::PublicUrl, arguments.public_url.as_deref())
         .map_or_else(|| format!("http://{address}"), |setting| setting.value);
-    let in_the_clear = clear::in_the_clear(&address.to_string(), Some(&options.public_url));
+    let in_the_clear = plain_http::in_the_clear(&address.to_string(), Some(&options.public_url));
     let mut limits = limits(ctx, arguments.hook_rate.as_deref())?;
     fit_connections(&mut limits, raise_descriptors());
     let required = arguments.require_rehearsal.as_deref();
@@ -322,9 +323,10 @@ pub(super) fn limits(ctx: &Context, hook_rate: Option<&str>) -> Result<ServerOpt
 }
 
 /// Shares the memory out: a quarter for runs in hand, a quarter for bodies, an eighth for journals that
-/// are shown. The rest is for everything else.
+/// are shown, a sixteenth for pages of lists, an eighth for answers while they are read. The rest is for everything else.
 fn plan_memory(bytes: u64, options: &mut Options, limits: &mut ServerOptions) {
     options.memory = Budget::quarter_of(bytes);
+    options.answer_bytes = answer_bytes_of(bytes);
     limits.body_budget = BodyBudget::quarter_of(bytes);
 }
 

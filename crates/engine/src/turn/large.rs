@@ -66,12 +66,9 @@ impl Turn {
 
     async fn spill(&self, keeping: &Keeping<'_>, result: &mut Value) {
         let resources = self.runtime.resources();
-        match resources.spill(keeping, result.clone()).await {
-            Ok(spilled) => *result = spilled,
-            Err(fault) => {
-                let why = fault.message;
-                tracing::warn!(run.id = %self.run, why, "a large result stays in the journal");
-            }
+        if let Err(fault) = resources.spill(keeping, result).await {
+            let why = fault.message;
+            tracing::warn!(run.id = %self.run, why, "a large result stays in the journal");
         }
     }
 }

@@ -220,13 +220,8 @@ impl Turn {
                     run: self.run,
                     flow: &self.release.flow.name,
                 };
-                llm::ask(
-                    &self.runtime.cell,
-                    &self.runtime.local.questions,
-                    &question,
-                    asking,
-                )
-                .await
+                let shared = (&self.runtime.local.questions, &self.runtime.reach.answers);
+                llm::ask(&self.runtime.cell, shared, &question, asking).await
             }
             _ => asking.await,
         }

@@ -29,6 +29,7 @@ mod inputs;
 mod items;
 mod keys;
 mod known_dead;
+mod large_answers;
 mod leases;
 mod limits;
 mod locks;

@@ -10,7 +10,7 @@ use semel_engine::llm::{Asking, Question, ask};
 use semel_model::connection::{LlmPrice, LlmShape, LlmTarget, Target};
 use semel_model::request::{CacheScope, LlmRequest};
 use semel_model::{Connection, Outcome, RunId, SecretText, Span};
-use semel_steps::{Destination, HttpExecutor, LlmExecutor, Reach, SendGate};
+use semel_steps::{AnswerRoom, Destination, HttpExecutor, LlmExecutor, Reach, SendGate};
 use semel_testkit::Model;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -30,6 +30,7 @@ struct Ground {
     caller: LlmExecutor,
     to: Destination,
     asking: Asking,
+    answers: Arc<AnswerRoom>,
     world: World,
 }
 
@@ -59,6 +60,7 @@ impl Ground {
             ),
             model,
             asking: Asking::default(),
+            answers: Arc::default(),
             world,
         })
     }
@@ -76,7 +78,8 @@ impl Ground {
             flow: &flow.parse()?,
         };
         let asking = self.caller.ask(request, &self.to);
-        Ok(ask(self.world.engine.cell(), &self.asking, &question, asking).await)
+        let shared = (&self.asking, &self.answers);
+        Ok(ask(self.world.engine.cell(), shared, &question, asking).await)
     }
 
     async fn answer(&self, run: u128, flow: &str, request: &LlmRequest) -> Result<Value> {

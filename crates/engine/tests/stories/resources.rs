@@ -113,12 +113,17 @@ async fn a_result_that_is_too_large_goes_to_the_resource_store() -> Result<()> {
     let text = json!("y".repeat(INLINE_BYTES_MAX - 1));
     let rows = json!({"rows": vec![json!({"id": 1}); 20_000]});
 
-    let stays = ground.resources.spill(&keeping, just.clone()).await;
-    let text_ref = ground.resources.spill(&keeping, text.clone()).await;
-    let rows_ref = ground.resources.spill(&keeping, rows.clone()).await;
+    let spill = async |value: &Value| {
+        let mut value = value.clone();
+        let spilled = ground.resources.spill(&keeping, &mut value).await;
+        spilled.map_err(|fault| anyhow::anyhow!("{fault:?}"))?;
+        anyhow::Ok(value)
+    };
+    let stays = spill(&just).await?;
+    let text_ref = spill(&text).await?;
+    let rows_ref = spill(&rows).await?;
 
-    assert_eq!(stays, Ok(just));
-    let text_ref = text_ref.map_err(|fault| anyhow::anyhow!("{fault:?}"))?;
+    assert_eq!(stays, just);
     assert_eq!(text_ref["type"], "text/plain; charset=utf-8");
     assert_eq!(text_ref["bytes"], INLINE_BYTES_MAX - 1);
     let kept: Resource = serde_json::from_value(text_ref)?;
@@ -126,7 +131,6 @@ async fn a_result_that_is_too_large_goes_to_the_resource_store() -> Result<()> {
         ground.read(kept.resource).await?,
         text.as_str().unwrap_or_default().as_bytes()
     );
-    let rows_ref = rows_ref.map_err(|fault| anyhow::anyhow!("{fault:?}"))?;
     let kept: Resource = serde_json::from_value(rows_ref)?;
     assert_eq!(kept.media_type, "application/json");
     assert_eq!(
@@ -145,13 +149,15 @@ async fn without_a_resource_store_a_large_result_names_the_missing_setting() -> 
     let off = Resources::new(ground.cell.clone(), Arc::new(NoResources));
     let keeping = keeping(Span::from_secs(1));
 
-    let small = off.spill(&keeping, json!(1)).await;
-    let large = off
-        .spill(&keeping, json!("x".repeat(INLINE_BYTES_MAX)))
-        .await;
+    let (mut small, mut large) = (json!(1), json!("x".repeat(INLINE_BYTES_MAX)));
+    let before = large.clone();
 
-    assert_eq!(small, Ok(json!(1)));
-    let fault = large.err().context("a fault")?;
+    let kept = off.spill(&keeping, &mut small).await;
+    let refused = off.spill(&keeping, &mut large).await;
+
+    assert_eq!((kept, small), (Ok(()), json!(1)));
+    assert_eq!(large, before, "it stays as it was");
+    let fault = refused.err().context("a fault")?;
     assert_eq!(
         (fault.code.as_str(), fault.retryable),
         ("resources-off", false)

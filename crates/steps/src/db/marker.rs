@@ -2,6 +2,7 @@
 
 use semel_model::{EffectId, Fault};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{Json, Type};
 use tokio_postgres::{Client, Error};
@@ -23,8 +24,8 @@ const LEAVE: &str = "INSERT INTO semel_effects (key) VALUES ($1) ON CONFLICT (ke
 
 /// Whether an effect was marked before.
 pub(super) enum Marked {
-    /// It happened: this was its result.
-    Before(Value),
+    /// It happened: this was its result, as text.
+    Before(Box<RawValue>),
     /// The marker is new, and commits with what follows.
     Now,
 }
@@ -54,7 +55,7 @@ pub(super) async fn leave(client: &Client, key: EffectId, name: &str) -> Result<
         .map_err(classify::fault)?;
     match rows
         .first()
-        .map(|row| row.try_get::<_, Option<Json<Value>>>(0))
+        .map(|row| row.try_get::<_, Option<Json<Box<RawValue>>>>(0))
     {
         Some(Ok(Some(Json(result)))) => Ok(Marked::Before(result)),
         Some(Ok(None) | Err(_)) => Err(Fault::permanent(

@@ -2,6 +2,7 @@
 
 use futures_util::{TryStreamExt as _, pin_mut};
 use semel_model::Fault;
+use semel_model::json::value_bytes;
 use semel_model::request::DbRequest;
 use serde_json::{Map, Value, json};
 use tokio_postgres::types::ToSql;
@@ -11,6 +12,7 @@ use super::bind::Bound;
 use super::classify;
 use super::record::{self, Cell};
 use super::{RESULT_BYTES_MAX, ROWS_MAX};
+use crate::answer_room::FREE_BYTES;
 
 /// Words that end or leave the transaction that effect and marker share, change the session that
 /// others will use, or speak another protocol.
@@ -87,11 +89,40 @@ fn after_comment(comment: &str) -> &str {
     rest
 }
 
-/// Runs a statement and reads its answer: `{rows, records}`.
+/// The answer of a statement: its rows as they came, or its records if those take little memory.
+pub(super) struct Answered {
+    affected: u64,
+    rows: Vec<Row>,
+    records: Vec<Value>,
+    /// About how many bytes the records take.
+    weight: usize,
+}
+
+impl Answered {
+    /// About how many bytes the result takes.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// The result, `{rows, records}`. To be called where there is room for it.
+    pub(super) fn read(self) -> Result<Value, Fault> {
+        let records = match self.rows.is_empty() {
+            true => self.records,
+            false => self
+                .rows
+                .iter()
+                .map(read_record)
+                .collect::<Result<_, _>>()?,
+        };
+        Ok(json!({ "rows": self.affected, "records": records }))
+    }
+}
+
+/// Runs a statement and takes its answer in. A large one stays as it came over the wire, which is bounded.
 ///
 /// It is prepared first, by the extended protocol: two statements in one text are refused by the
 /// server, and types that cannot be read are refused before anything ran.
-pub(super) async fn run(client: &Client, request: &DbRequest) -> Result<Value, Fault> {
+pub(super) async fn run(client: &Client, request: &DbRequest) -> Result<Answered, Fault> {
     let statement = client
         .prepare(&request.statement)
         .await
@@ -117,16 +148,31 @@ pub(super) async fn run(client: &Client, request: &DbRequest) -> Result<Value, F
         .await
         .map_err(classify::fault)?;
     pin_mut!(rows);
-    let mut records = Vec::new();
-    let mut record_bytes = 0;
+    let mut answered = Answered {
+        affected: 0,
+        rows: Vec::new(),
+        records: Vec::new(),
+        weight: 0,
+    };
+    let (mut count, mut bytes) = (0, 0);
     while let Some(row) = rows.try_next().await.map_err(classify::fault)? {
         let record = read_record(&row)?;
-        record_bytes += record.to_string().len();
-        records.push(record);
-        check_size(records.len(), record_bytes)?;
+        count += 1;
+        bytes += record.to_string().len();
+        check_size(count, bytes)?;
+        answered.weight += value_bytes(&record);
+        answered.rows.push(row);
+        match answered.weight <= FREE_BYTES {
+            true => answered.records.push(record),
+            // Each row is read once more when there is room for all of them.
+            false => answered.records = Vec::new(),
+        }
     }
-    let rows = rows.rows_affected().unwrap_or_default();
-    Ok(json!({ "rows": rows, "records": records }))
+    if answered.weight <= FREE_BYTES {
+        answered.rows = Vec::new();
+    }
+    answered.affected = rows.rows_affected().unwrap_or_default();
+    Ok(answered)
 }
 
 fn read_record(row: &Row) -> Result<Value, Fault> {

@@ -13,12 +13,13 @@ use hyper::header::{
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use semel_model::{
-    Doubt, Fault, FaultKind, Looked, Outcome, Receipt, Resource, SettledBy, Span, json,
+    Doubt, Fault, FaultKind, Looked, Outcome, Receipt, Reserved, Resource, SettledBy, Span, json,
 };
 use serde_json::{Map, Value};
 
 use super::client::Response;
 use super::unzip::{Unpacked, Unread};
+use crate::answer_room::AnswerRoom;
 use crate::failpoint::failpoint;
 use crate::redact::Redactor;
 use crate::resources::{KeepError, ResourceStore};
@@ -101,7 +102,24 @@ impl Answer {
         }
     }
 
-    /// What the answer says about the effect.
+    /// The outcome that the answer tells of, once there is room for its values. The wait has no limit: an answer that has
+    /// come must not become a failure or a doubt because others are read.
+    pub(super) async fn read_outcome(
+        self,
+        answers: &Arc<AnswerRoom>,
+        namespace_id: i32,
+    ) -> Outcome {
+        let reserved = match &self.body {
+            Body::Whole(bytes) if self.is_done() => answers.take_for(namespace_id, bytes).await,
+            Body::Whole(_) | Body::Cut(_) | Body::Kept(_) => Reserved::default(),
+        };
+        match self.outcome() {
+            Outcome::Done(receipt) => Outcome::Done(receipt.with_memory(reserved)),
+            other @ (Outcome::Failed(_) | Outcome::InDoubt(_)) => other,
+        }
+    }
+
+    /// The outcome that the answer tells of. An answer that says *done* may be large: [`Self::read_outcome`].
     pub(super) fn outcome(self) -> Outcome {
         let code = format!("http-{}", self.status.as_u16());
         let kind = FaultKind::Http(self.status.as_u16());
@@ -176,6 +194,7 @@ impl Answer {
             response: Value::Object(response),
             status,
             kept,
+            reserved: Reserved::default(),
         }
     }
 

@@ -1,13 +1,21 @@
 //! Reads in pages: the items of all of them, as one answer.
+//!
+//! Between two pages a stranger is waited for, and with ten megabytes of values in memory that would be a wait at the
+//! cost of others. So a page is read for what the next one needs and becomes text again; the values of all pages are
+//! there once the last has come and there is room for them.
 
+use bytes::Bytes;
 use hyper::header::{HeaderMap, LINK};
 use semel_model::request::{NextPage, Pagination};
-use semel_model::{Fault, Outcome, Receipt, json};
+use semel_model::{Fault, FaultKind, Outcome, Receipt, Span, json};
 use serde_json::Value;
 use url::Url;
 
 use super::answer::{Answer, Body};
-use super::{HttpExecutor, Sending};
+use super::{ANSWER_BYTES_MAX, HttpExecutor, Sending};
+
+/// When a read is made again that found others with many pages.
+const LONG_READ_REST: Span = Span::from_const_secs(2);
 
 /// The most bytes of all pages together.
 const PAGES_BYTES_MAX: usize = 10 << 20;
@@ -19,46 +27,78 @@ pub(super) async fn gather(
     pages: &Pagination,
 ) -> Outcome {
     let mut url = sending.url.clone();
-    let mut items = Vec::new();
+    let mut texts: Vec<Bytes> = Vec::new();
     let mut bytes = 0;
-    let mut page_count: u32 = 0;
+    let mut long_read = None;
+    let (answers, namespace_id) = (&caller.reach.answers, sending.route.namespace_id);
     loop {
-        let left = PAGES_BYTES_MAX.saturating_sub(bytes);
+        let most = match long_read {
+            Some(_) => PAGES_BYTES_MAX,
+            None => ANSWER_BYTES_MAX,
+        };
+        let left = most.saturating_sub(bytes);
         let answer = match caller.follow(sending, &url, left, None).await {
             Ok(answer) if answer.is_done() => answer,
             Ok(answer) => return answer.outcome(),
             Err(outcome) => return outcome,
         };
-        page_count += 1;
-        let page = match read_page(&answer, pages, page_count) {
-            Ok(page) => page,
+        let text = match &answer.body {
+            Body::Whole(text) => text.clone(),
+            Body::Cut(_) | Body::Kept(_) if long_read.is_some() => {
+                return Outcome::Failed(too_large());
+            }
+            // The same page is asked for once more, and may then be long.
+            Body::Cut(_) | Body::Kept(_) => match answers.try_read_long(namespace_id) {
+                Some(begun) => {
+                    long_read = Some(begun);
+                    continue;
+                }
+                None => return Outcome::Failed(too_many_long_reads()),
+            },
+        };
+        bytes += text.len();
+        texts.push(text.clone());
+        let page_count = u32::try_from(texts.len()).unwrap_or(u32::MAX);
+        let reserved = answers.take_for(namespace_id, &text).await;
+        let next = read_page(&text, pages, page_count)
+            .and_then(|page| find_next(sending, &url, &answer.headers, &page.json, pages));
+        drop(reserved);
+        let more = match next {
+            Ok(Some(next)) if page_count < pages.most => {
+                url = next;
+                continue;
+            }
+            Ok(more) => more,
             Err(fault) => return Outcome::Failed(fault),
         };
-        bytes += page.bytes;
-        items.extend(page.items);
-        let next = match find_next(sending, &url, &answer.headers, &page.json, pages) {
-            Ok(next) => next,
-            Err(fault) => return Outcome::Failed(fault),
+        let weight = texts.iter().map(|text| json::parsed_bytes(text)).sum();
+        let reserved = answers.take(namespace_id, weight).await;
+        return match read_items(&texts, pages) {
+            Ok(items) => {
+                let read = receipt(&answer, items, page_count, more);
+                Outcome::Done(read.with_memory(reserved))
+            }
+            Err(fault) => Outcome::Failed(fault),
         };
-        match next {
-            Some(next) if page_count < pages.most => url = next,
-            more => return Outcome::Done(receipt(&answer, items, page_count, more)),
-        }
     }
+}
+
+/// The items of all pages, each of which was read before.
+fn read_items(texts: &[Bytes], pages: &Pagination) -> Result<Vec<Value>, Fault> {
+    let mut items = Vec::new();
+    for (place, text) in (1..).zip(texts) {
+        items.extend(read_page(text, pages, place)?.items);
+    }
+    Ok(items)
 }
 
 struct Page {
     items: Vec<Value>,
     /// The page without its items.
     json: Value,
-    bytes: usize,
 }
 
-fn read_page(answer: &Answer, pages: &Pagination, page_count: u32) -> Result<Page, Fault> {
-    let bytes = match &answer.body {
-        Body::Whole(bytes) => bytes,
-        Body::Cut(_) | Body::Kept(_) => return Err(too_large()),
-    };
+fn read_page(bytes: &[u8], pages: &Pagination, page_count: u32) -> Result<Page, Fault> {
     let unreadable = |what: &str| {
         let message = format!("page {page_count} of the response {what}");
         Fault::permanent("page-unreadable", message)
@@ -72,11 +112,7 @@ fn read_page(answer: &Answer, pages: &Pagination, page_count: u32) -> Result<Pag
     let Some(Value::Array(items)) = items else {
         return Err(unreadable(&format!("has no list at `{}`", pages.items)));
     };
-    Ok(Page {
-        items,
-        json,
-        bytes: bytes.len(),
-    })
+    Ok(Page { items, json })
 }
 
 /// Where the next page is, where there is one: at the same origin, or nowhere.
@@ -183,6 +219,15 @@ fn receipt(answer: &Answer, items: Vec<Value>, page_count: u32, more: Option<Url
 fn too_large() -> Fault {
     let message = "all pages together exceed 10 MiB: ask for fewer pages (`most`) or fewer items";
     Fault::permanent("answer-too-large", message)
+}
+
+/// Nothing happened, and the whole read is made again.
+fn too_many_long_reads() -> Fault {
+    let message = format!("other reads hold pages of more than {ANSWER_BYTES_MAX} bytes");
+    Fault {
+        retry_after: Some(LONG_READ_REST),
+        ..Fault::passing("destination-busy", message).of(FaultKind::HeldBack)
+    }
 }
 
 fn elsewhere() -> Fault {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use semel_flow::Scope;
 use semel_flow::release::{ListRequest, Reconcile};
 use semel_model::request::{ExternalRequest, HttpRequest};
-use semel_model::{Fault, Outcome};
+use semel_model::{Fault, Outcome, Reserved};
 use semel_steps::Route;
 use semel_store::reconcile_passes::ReconcilePass;
 use serde_json::{Value, json};
@@ -28,6 +28,8 @@ pub(super) struct ListedPage {
     pub(super) items: Vec<Value>,
     /// The address of the next page.
     pub(super) next: Option<String>,
+    /// The memory of the items.
+    pub(super) _memory: Reserved,
 }
 
 /// Reads the page that a pass stands at.
@@ -40,8 +42,8 @@ pub(super) async fn read(
     check_bounds(pass)?;
     runtime.know_connections(release).await;
     let request = render(runtime, release, reconcile, pass)?;
-    let response = match ask(runtime, release, &request).await {
-        Outcome::Done(receipt) => receipt.response,
+    let (response, memory) = match ask(runtime, release, &request).await {
+        Outcome::Done(receipt) => (receipt.response, receipt.reserved),
         Outcome::Failed(fault) => return Err(fault),
         Outcome::InDoubt(doubt) => return Err(Fault::passing(doubt.code, doubt.message)),
     };
@@ -52,7 +54,11 @@ pub(super) async fn read(
     }
     let next = next.map(str::to_owned);
     let items = items_of(release, reconcile, response)?;
-    Ok(ListedPage { items, next })
+    Ok(ListedPage {
+        items,
+        next,
+        _memory: memory,
+    })
 }
 
 /// Whether a pass may read another page.
