@@ -24,6 +24,8 @@ pub struct ServerOptions {
     pub body_patience: Duration,
     /// How long the next head on a connection may take to arrive.
     pub header_patience: Duration,
+    /// How long a client may take nothing of a response that waits to be written; it is cut off then.
+    pub write_patience: Duration,
     /// How long a delivery may take to be committed before its sender is told to come again.
     /// Below the ten seconds that common senders wait.
     pub accept_patience: Duration,
@@ -57,6 +59,7 @@ impl Default for ServerOptions {
             hook_rate: NonZeroU32::new(50),
             body_patience: Duration::from_secs(10),
             header_patience: Duration::from_secs(10),
+            write_patience: Duration::from_secs(30),
             accept_patience: Duration::from_secs(8),
             wait_max: Duration::from_secs(60),
             connections_max: 8192,

@@ -1,7 +1,7 @@
 //! Serving: connections in, requests to their routes, and an orderly end.
 //!
 //! The accept loop is our own because every wait for a client has a limit: for a head, a body, a
-//! place among the connections. Only HTTP/1.1 is supported. Detecting the version means to wait for
+//! place among the connections, and for what it reads of a response. Only HTTP/1.1 is supported. Detecting the version means to wait for
 //! a first byte without a limit, and an installation that wants HTTP/2 has a TLS proxy in front.
 
 use std::convert::Infallible;
@@ -42,10 +42,11 @@ use crate::options::ServerOptions;
 use crate::places::Places;
 use crate::pulse::Pulse;
 use crate::rate_limit::{Peer, RateLimits};
-use crate::resources::UPLOADS_MAX;
+use crate::resources::{UPLOADS_EACH, UPLOADS_MAX};
 use crate::respond::{HELD_RESPONSES_EACH, HELD_RESPONSES_MAX};
 use crate::routes;
 use crate::tasks::WAITING_EACH;
+use crate::written::MustRead;
 
 /// How long accepting rests when the system has no more descriptors to give.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
@@ -103,7 +104,7 @@ pub async fn serve_with_admin(
         hook_seconds: metrics::hook_histogram(),
         held_responses: Places::new(HELD_RESPONSES_MAX, HELD_RESPONSES_EACH),
         waiting_claims: Places::new(usize::MAX, WAITING_EACH),
-        uploads: Semaphore::new(UPLOADS_MAX),
+        uploads: Places::new(UPLOADS_MAX, UPLOADS_EACH),
         pulse: Pulse::default(),
         shutdown: shutdown.clone(),
     });
@@ -151,6 +152,7 @@ async fn attend_all(
         router,
         trusted: trusted.clone(),
         connections: protocol(options),
+        write_patience: options.write_patience,
         graceful: GracefulShutdown::new(),
     };
     let places = Arc::new(Semaphore::new(connections_max));
@@ -174,6 +176,7 @@ struct Server {
     router: Router,
     trusted: Arc<Networks>,
     connections: auto::Builder<TokioExecutor>,
+    write_patience: Duration,
     graceful: GracefulShutdown,
 }
 
@@ -244,6 +247,7 @@ impl Server {
             };
             origin.scope(answer(router.clone(), request))
         });
+        let stream = MustRead::new(stream, self.write_patience);
         let connection = self
             .connections
             .serve_connection(TokioIo::new(stream), service)
