@@ -26,11 +26,11 @@ pub trait RunArchive: Debug + Send + Sync {
         keys: &'a [GoingKey],
     ) -> BoxFuture<'a, Result<(usize, FileContent), ArchiveError>>;
 
-    /// Reads a run from a file once there is memory for it, as the API's JSON. Nothing if the run is not in it.
+    /// Reads a run of a namespace from a file once there is memory for it, as the API's JSON. Nothing if the run is not in it.
     fn find<'a>(
         &'a self,
         file: &'a ArchiveFile,
-        run: RunId,
+        run: (i32, RunId),
         memory: &'a Budget,
     ) -> BoxFuture<'a, Result<Option<ArchivedText>, ArchiveError>>;
 

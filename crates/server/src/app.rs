@@ -9,7 +9,6 @@ use semel_engine::Engine;
 use semel_model::TokenId;
 use semel_rehearse::Rehearsals;
 use semel_store::Cell;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::failures::AuthFailures;
@@ -56,8 +55,8 @@ pub(crate) struct Shared {
     pub(crate) held_responses: Places<String>,
     /// Places for claims that wait for tasks, of each token.
     pub(crate) waiting_claims: Places<TokenId>,
-    /// Places for uploads, each of which takes some MiB of memory.
-    pub(crate) uploads: Semaphore,
+    /// Places for uploads, each of which takes some MiB of memory, of all namespaces and of each.
+    pub(crate) uploads: Places<i32>,
     /// What is known of the database without asking.
     pub(crate) pulse: Pulse,
     /// What pages follow.

@@ -63,7 +63,7 @@ impl ArchiveFiles {
     pub(crate) async fn find(
         &self,
         file: &ArchiveFile,
-        run: RunId,
+        run: (i32, RunId),
         memory: &Budget,
     ) -> Result<Option<ArchivedText>, ArchiveError> {
         read::find(&self.objects, file, run, memory).await

@@ -1,5 +1,6 @@
 //! Keys: show, audit and drop. The key is a query parameter, since it may be any text.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -13,10 +14,9 @@ use semel_engine::key_audit::{Field, audit_keys};
 use semel_engine::{DropError, DropWish};
 use semel_model::{ClaimId, Key, Right, Span};
 use semel_store::key_audit::LateRepeat;
-use semel_store::{claims, runs};
+use semel_store::key_story::StoryOf;
+use semel_store::{claims, named_effects, runs};
 use serde::Deserialize;
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 use crate::answer::{self, Answered};
 use crate::app::App;
@@ -25,9 +25,14 @@ use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::cursor;
 use crate::error::ApiError;
-use crate::payloads;
+use crate::list_memory::ListMemory;
+use crate::places::FairPlaces;
 use crate::query::{Named, OfKey, Params, page_size};
 use crate::runs::run_status;
+use crate::{key_story, key_verdict, payloads};
+
+/// How many named effects of a key are told of.
+const NAMES_MAX: u16 = 50;
 
 /// `GET /v1/keys/{flow}?key=`.
 pub(crate) async fn show(
@@ -40,7 +45,10 @@ pub(crate) async fn show(
     let claim = claims::find_by_key(app.cell().every(), &caller.namespace, &flow, &key)
         .await?
         .ok_or_else(|| ApiError::plain(Code::KeyNotFound))?;
-    let run = runs::find(app.cell().of(claim.run), caller.namespace_id, claim.run).await?;
+    let id = caller.namespace_id;
+    let run = runs::find(app.cell().of(claim.run), id, claim.run).await?;
+    let names = named_effects::list_of_key(app.cell().every(), id, &key, NAMES_MAX).await?;
+    let story = key_story::read(&app, id, &[StoryOf::Key(claim.run)], &names).await;
     let shown = KeyInfo {
         flow,
         key: key.text(),
@@ -49,6 +57,7 @@ pub(crate) async fn show(
         state: run.as_ref().map(run_status),
         fingerprint: Some(claim.fingerprint.to_string()),
         expires_at: claim.expires_at,
+        verdict: key_verdict::sentences(&story),
     };
     payloads::ok(&caller, shown)
 }
@@ -69,6 +78,8 @@ pub(crate) async fn list(
         state: None,
         before: cursor::read(filter.cursor.as_deref())?,
     };
+    // The runs have results.
+    let _memory = ListMemory::take(&app).await?;
     let found = runs::list(app.cell().every(), caller.namespace_id, &wanted, limit).await?;
     let next = found.next.map(cursor::write_position);
     let asked: Vec<ClaimId> = found.items.iter().map(|run| run.claim).collect();
@@ -86,13 +97,18 @@ pub(crate) async fn list(
             state: Some(run_status(run)),
             fingerprint: Some(claim.fingerprint.to_string()),
             expires_at: claim.expires_at,
+            verdict: Vec::new(),
         });
     }
     payloads::ok(&caller, Page { items, next })
 }
 
-/// An audit reads all deliveries of a flow, on a connection that lists have as well: one at a time.
-static AUDITS: Semaphore = Semaphore::const_new(1);
+/// An audit reads all deliveries of a flow, on a connection that lists have as well: few at a time, and one of each
+/// namespace.
+static AUDITS: LazyLock<FairPlaces<i32>> = LazyLock::new(|| FairPlaces::new(AUDITS_MAX, 1));
+
+/// How many audits are read at a time: half as many as there are connections for lists.
+const AUDITS_MAX: usize = 2;
 
 /// How long one waits for its turn.
 const AUDIT_PATIENCE: Duration = Duration::from_secs(2);
@@ -121,7 +137,7 @@ pub(crate) async fn audit(
     Params(Window { window }): Params<Window>,
 ) -> Answered {
     let flow = flow.flow()?;
-    let Ok(Ok(_turn)) = timeout(AUDIT_PATIENCE, AUDITS.acquire()).await else {
+    let Some(_turn) = AUDITS.wait(caller.namespace_id, AUDIT_PATIENCE).await else {
         let detail = "another audit of keys is read at this moment";
         let error = ApiError::new(Code::TooManyRequests, detail);
         return Err(error.retry_in(Span::from_secs(AUDIT_RETRY_SECS)));

@@ -1,8 +1,16 @@
 //! Places: how many of something there are at once, and how many of them one holder has.
+//!
+//! A holder that has its share finds no other place, so that some are left to the others. For [`FairPlaces`]
+//! holders wait, in two lines: each in its own until it has less than its share, and then in that of all. So no
+//! more than its share of a holder stands before anybody else, however much it asks for.
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 /// Places that are taken and left.
 #[derive(Debug)]
@@ -71,12 +79,68 @@ impl<K: Eq + Hash> Drop for Place<K> {
     }
 }
 
-fn lock<K>(taken: &Mutex<Taken<K>>) -> MutexGuard<'_, Taken<K>> {
-    taken.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Places that holders wait for.
+#[derive(Debug)]
+pub(crate) struct FairPlaces<K> {
+    all: Arc<Semaphore>,
+    each: usize,
+    /// Of the holders that have a place or wait for one.
+    shares: Mutex<HashMap<K, Weak<Semaphore>>>,
+}
+
+/// A place that was waited for. Dropping it leaves.
+#[derive(Debug)]
+pub(crate) struct FairPlace {
+    _of_all: OwnedSemaphorePermit,
+    _own: OwnedSemaphorePermit,
+}
+
+impl<K: Eq + Hash> FairPlaces<K> {
+    /// So many in all, and so many of them for one holder.
+    pub(crate) fn new(all: usize, each: usize) -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(all)),
+            each,
+            shares: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// Waits for a place; nothing where there is none in that time.
+    pub(crate) async fn wait(&self, holder: K, patience: Duration) -> Option<FairPlace> {
+        let share = self.share_of(holder);
+        let waiting = async {
+            let own = share.acquire_owned().await.ok()?;
+            let of_all = self.all.clone().acquire_owned().await.ok()?;
+            Some(FairPlace {
+                _of_all: of_all,
+                _own: own,
+            })
+        };
+        timeout(patience, waiting).await.ok().flatten()
+    }
+
+    fn share_of(&self, holder: K) -> Arc<Semaphore> {
+        let mut shares = lock(&self.shares);
+        shares.retain(|_, share| share.strong_count() > 0);
+        if let Some(share) = shares.get(&holder).and_then(Weak::upgrade) {
+            return share;
+        }
+        let share = Arc::new(Semaphore::new(self.each));
+        shares.insert(holder, Arc::downgrade(&share));
+        share
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
+
     use super::*;
 
     #[test]
@@ -101,5 +165,41 @@ mod tests {
         drop(places.take("a"));
 
         assert!(lock(&places.taken).each.is_empty());
+    }
+
+    /// Longer than any test.
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    #[tokio::test]
+    async fn many_who_wait_of_one_holder_stand_before_nobody_else() {
+        let places = FairPlaces::new(2, 1);
+        let first = places.wait("a", LONG).await;
+        let mut crowd: Vec<_> = (0..10).map(|_| Box::pin(places.wait("a", LONG))).collect();
+        for one in &mut crowd {
+            assert!(poll!(one).is_pending(), "it has its share");
+        }
+
+        let other = places.wait("b", LONG).await;
+        let mut third = pin!(places.wait("c", LONG));
+        assert!(poll!(third.as_mut()).is_pending(), "all are taken");
+        drop(first);
+
+        assert!(third.await.is_some(), "before the next of the crowd");
+        drop(other);
+        assert!(crowd.remove(0).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_kept_of_who_has_left_or_waits_no_longer() {
+        let places = FairPlaces::new(2, 1);
+
+        let held = places.wait("a", LONG).await;
+        let none = places.wait("a", Duration::ZERO).await;
+        drop(held);
+        drop(places.wait("b", LONG).await);
+        drop(places.wait("c", LONG).await);
+
+        assert!(none.is_none());
+        assert_eq!(lock(&places.shares).len(), 1, "the last one");
     }
 }

@@ -20,7 +20,7 @@ use semel_api::types::{Page, Resource, ResourceFilter, UploadResource};
 use semel_engine::UploadError;
 use semel_model::{Fault, ResourceRef, Span};
 use semel_store::resources::{self, Keeping, ResourceRow};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use crate::answer::{self, Answered};
@@ -40,8 +40,17 @@ const NAME_CHARS_MAX: usize = 200;
 /// How many uploads there are at a time.
 pub(crate) const UPLOADS_MAX: usize = 16;
 
+/// How many of them are of one namespace, which must not take the places of the others.
+pub(crate) const UPLOADS_EACH: usize = 8;
+
 /// How long all bytes of an upload may take.
 const UPLOAD_PATIENCE: Duration = Duration::from_secs(3_600);
+
+/// How fast an upload comes at least, on average, in bytes for each second that the server waits for it.
+const UPLOAD_RATE_MIN: u64 = 16 << 10;
+
+/// From how long a wait on that is asked of an upload.
+const UPLOAD_RATE_AFTER: Duration = Duration::from_secs(60);
 
 /// How long an upload is kept that does not say.
 const KEEP_DEFAULT: Span = Span::from_const_secs(7 * 86_400);
@@ -107,9 +116,8 @@ pub(crate) async fn upload(
     let media_type = media_type.to_str().unwrap_or("application/octet-stream");
     let bytes = in_time(body, app.options.body_patience);
     let resources = app.engine.resources();
-    let Ok(place) = app.uploads.try_acquire() else {
-        return Err(overloaded());
-    };
+    let place = app.uploads.take(caller.namespace_id);
+    let place = place.ok_or_else(overloaded)?;
     let upload = resources.upload(&keeping, wanted, media_type, bytes);
     let kept = timeout(UPLOAD_PATIENCE, upload).await;
     drop(place);
@@ -119,23 +127,52 @@ pub(crate) async fn upload(
     show(State(app), caller, digest).await
 }
 
-/// The pieces of a body. One that does not come in time breaks it off.
+/// How much of an upload has come, and how long the server has waited for it.
+#[derive(Clone, Copy, Default)]
+struct UploadPace {
+    bytes: u64,
+    waited: Duration,
+}
+
+impl UploadPace {
+    fn is_too_slow(self) -> bool {
+        let millis = u64::try_from(self.waited.as_millis()).unwrap_or(u64::MAX);
+        let least = millis.saturating_mul(UPLOAD_RATE_MIN) / 1_000;
+        self.waited >= UPLOAD_RATE_AFTER && self.bytes < least
+    }
+}
+
+/// The pieces of a body. It breaks off where one does not come in time, or all of them come too slowly.
 fn in_time(body: Body, patience: Duration) -> BoxStream<'static, io::Result<Bytes>> {
-    let pieces = body.into_data_stream();
-    let next = move |mut pieces: axum::body::BodyDataStream| async move {
-        match timeout(patience, pieces.next()).await {
-            Ok(Some(Ok(piece))) => Ok(Some((piece, pieces))),
-            Ok(Some(Err(error))) => Err(io::Error::other(error)),
-            Ok(None) => Ok(None),
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    let begun = (body.into_data_stream(), UploadPace::default());
+    let next = move |(mut pieces, mut pace): (axum::body::BodyDataStream, UploadPace)| async move {
+        let asked = Instant::now();
+        let piece = match timeout(patience, pieces.next()).await {
+            Ok(Some(Ok(piece))) => piece,
+            Ok(Some(Err(error))) => return Err(io::Error::other(error)),
+            Ok(None) => return Ok(None),
+            Err(_) => return Err(slow("nothing came for too long")),
+        };
+        pace.bytes += piece.len() as u64;
+        pace.waited += asked.elapsed();
+        match pace.is_too_slow() {
+            true => Err(slow("it came at less than 16 KiB a second")),
+            false => Ok(Some((piece, (pieces, pace)))),
         }
     };
-    stream::try_unfold(pieces, next).boxed()
+    stream::try_unfold(begun, next).boxed()
+}
+
+fn slow(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
 fn refuse_upload(error: &UploadError) -> ApiError {
     match error {
         UploadError::Differs { .. } => ApiError::new(Code::BodyInvalid, error.to_string()),
+        UploadError::CutOff(cause) => {
+            ApiError::new(Code::BodyIncomplete, format!("{error}: {cause}"))
+        }
         UploadError::NotKept(fault) => refuse(fault),
     }
 }
@@ -252,6 +289,19 @@ mod tests {
         assert_eq!(headers[CONTENT_DISPOSITION], saved);
         assert_eq!(headers[CONTENT_TYPE], "application/octet-stream");
         assert_eq!(headers[X_CONTENT_TYPE_OPTIONS], "nosniff");
+    }
+
+    #[test]
+    fn an_upload_that_comes_by_the_byte_is_too_slow_after_a_minute() {
+        let pace = |bytes, secs| UploadPace {
+            bytes,
+            waited: Duration::from_secs(secs),
+        };
+
+        assert!(!pace(6, 59).is_too_slow(), "it may have a slow start");
+        assert!(pace(6, 60).is_too_slow());
+        assert!(!pace(60 * UPLOAD_RATE_MIN, 60).is_too_slow());
+        assert!(pace(60 * UPLOAD_RATE_MIN, 61).is_too_slow());
     }
 
     #[test]

@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 use super::file::{RUN, find_in};
 use super::{broken, unread};
 use crate::heavy;
-use crate::reading::room_for_archived;
+use crate::journal_memory::room_for_archived;
 
 /// How many bytes of a file's end are read first. That is the whole description of a file of usual size.
 const END_BYTES: u64 = 64 << 10;
@@ -32,7 +32,7 @@ const END_BYTES: u64 = 64 << 10;
 pub(super) async fn find(
     objects: &ObjectFolder,
     file: &ArchiveFile,
-    run: RunId,
+    (namespace_id, run): (i32, RunId),
     memory: &Budget,
 ) -> Result<Option<ArchivedText>, ArchiveError> {
     let description = Arc::new(describe(objects, file).await?);
@@ -51,7 +51,7 @@ pub(super) async fn find(
         let (description, wanted) = (description.clone(), run.clone());
         let slice = Slice { range, bytes };
         let search = move || slice.find(&description, number, &wanted);
-        let found = heavy::compute(search).await;
+        let found = heavy::compute(namespace_id, search).await;
         let found = found.map_err(|_| ArchiveError::Unreachable(busy()))?;
         let found = found.map_err(|error| broken(&file.object, error))?;
         if let Some(text) = found {

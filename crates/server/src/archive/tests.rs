@@ -59,7 +59,7 @@ async fn find(
     run: RunId,
 ) -> Result<Option<String>, ArchiveError> {
     let memory = Budget::of_bytes(1 << 20);
-    let found = files.find(file, run, &memory).await?;
+    let found = files.find(file, (1, run), &memory).await?;
     Ok(found.map(|found| found.text))
 }
 
@@ -173,7 +173,11 @@ async fn a_large_run_is_read_with_the_memory_that_it_takes() {
     };
     let memory = Budget::of_bytes(8 << 20);
 
-    let found = files.find(&file, run(1), &memory).await.unwrap().unwrap();
+    let found = files
+        .find(&file, (1, run(1)), &memory)
+        .await
+        .unwrap()
+        .unwrap();
     let meanwhile = memory.try_take(1).is_some();
     drop(found);
 

@@ -185,7 +185,7 @@ async fn reads(app: &App, visit: &Visit, effect: &Effect) -> Option<Reads> {
     let text = texts.ok()?.remove(&number)?;
     let step = effect.step.clone();
     // A check is the author's text to work through, off the threads that serve requests.
-    let checking = heavy::compute(move || {
+    let checking = heavy::compute(namespace_id, move || {
         let file = format!("{name}.flow.yaml");
         let examined = semel_flow::examine(&file, &text, &CheckContext::default());
         examined.flow.map(|flow| flow.reads_of(&step))

@@ -206,7 +206,7 @@ pub(super) async fn examine(
     let known = app.engine.facts(namespace_id, Severity::Warning).await?;
     let (file, source) = (format!("{name}.flow.yaml"), source.to_owned());
     let checking = move || semel_flow::examine(&file, &source, &known);
-    heavy::compute(checking).await
+    heavy::compute(namespace_id, checking).await
 }
 
 fn parts(

@@ -63,7 +63,9 @@ pub(super) async fn diff(visit: Visit) -> Answered {
         &meaning(&compared.differences),
     ));
     let texts = (was.source.clone(), source.clone());
-    let compared_lines = heavy::compute(move || text_diff::diff(&texts.0, &texts.1)).await?;
+    let namespace_id = visit.caller().namespace_id;
+    let comparing = move || text_diff::diff(&texts.0, &texts.1);
+    let compared_lines = heavy::compute(namespace_id, comparing).await?;
     let text = match compared_lines {
         same if same.is_empty() => Markup::text("The texts are equal.").within("p", "empty"),
         differs => differs,
@@ -254,7 +256,8 @@ async fn show_rehearsal(
     let title = format!("{} r{number}: rehearsal", found.flow.name);
     let mut body = vec![back(visit, &found)];
     if let Some(latest) = latest.clone() {
-        body.push(heavy::compute(move || report::show(&latest)).await?);
+        let namespace_id = visit.caller().namespace_id;
+        body.push(heavy::compute(namespace_id, move || report::show(&latest)).await?);
     }
     body.push(section("acts", "Acts", &{
         let again = latest.as_ref().is_some_and(|latest| !latest.is_over());

@@ -163,7 +163,7 @@ async fn work_through<T: Send + 'static, const N: usize>(
     let namespace_id = caller.namespace_id;
     let facts = app.engine.facts(namespace_id, Severity::Warning).await?;
     let name = name.to_string();
-    heavy::compute(move || {
+    heavy::compute(namespace_id, move || {
         let file = format!("{name}.flow.yaml");
         let examined = sources.map(|source| semel_flow::examine(&file, &source, &facts));
         make(&name, examined)

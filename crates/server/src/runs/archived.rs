@@ -77,7 +77,7 @@ async fn find_as<T: Send + 'static>(
         let Some(found) = found else {
             return Ok(None);
         };
-        match read(app, &found, run, parse).await? {
+        match read(app, &found, (namespace_id, run), parse).await? {
             Ok((said, memory)) => {
                 return Ok(Some(Found {
                     said,
@@ -102,21 +102,22 @@ type Parse<T> = fn(&str) -> serde_json::Result<(RunId, T)>;
 async fn read<T: Send + 'static>(
     app: &App,
     found: &FoundRun,
-    run: RunId,
+    (namespace_id, run): (i32, RunId),
     parse: Parse<T>,
 ) -> Result<Result<(T, Option<Portion>), ArchiveError>, ApiError> {
     let Some(archive) = app.engine.options().archive.as_ref() else {
         return Ok(Err(ArchiveError::Off));
     };
     let memory = &app.options.body_budget.shown;
-    let (text, memory) = match archive.find(&found.file, run, memory).await {
+    let of = (namespace_id, run);
+    let (text, memory) = match archive.find(&found.file, of, memory).await {
         Ok(Some(ArchivedText { text, memory })) => (Some(text), memory),
         Ok(None) => (None, None),
         Err(error) => return Ok(Err(error)),
     };
     let (object, sha256) = (found.file.object.clone(), found.sha256.clone());
     // A run of many items is many megabytes.
-    let said = heavy::compute(move || {
+    let said = heavy::compute(namespace_id, move || {
         check(text, &sha256, run, parse).map_err(|why| ArchiveError::Broken {
             object,
             why: why.to_owned(),

@@ -98,7 +98,7 @@ impl RunArchive for RunFiles {
     fn find<'a>(
         &'a self,
         file: &'a ArchiveFile,
-        run: RunId,
+        run: (i32, RunId),
         memory: &'a Budget,
     ) -> BoxFuture<'a, Result<Option<ArchivedText>, ArchiveError>> {
         Box::pin(self.0.find(file, run, memory))

@@ -205,7 +205,7 @@ async fn one_address_cannot_hold_the_memory_for_the_bodies_of_others() -> Result
 }
 
 /// Sends the beginning of a request, and reads until the server hangs up.
-async fn read_answer(address: SocketAddr, text: &str) -> Result<String> {
+pub(crate) async fn read_answer(address: SocketAddr, text: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(text.as_bytes()).await?;
     let mut answer = String::new();

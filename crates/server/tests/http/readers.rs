@@ -1,13 +1,13 @@
 //! What who may only read, or only decide, learns: that things are there, and nothing of what was sent.
 
 use anyhow::{Context, Result, ensure};
-use futures_util::future::{join, join_all};
+use futures_util::future::{join, join_all, join3};
 use hyper::Method;
 use semel_api::Client;
-use semel_api::types::StartRun;
-use semel_model::{Right, Rights};
+use semel_api::types::{PushFlow, StartRun};
+use semel_model::{Right, Rights, Span};
 use semel_testkit::client::Answer;
-use semel_testkit::until_some;
+use semel_testkit::{until, until_some};
 use serde_json::{Value, json};
 
 use crate::world::{World, add_token_with};
@@ -132,3 +132,43 @@ async fn audits_of_keys_are_read_one_at_a_time_and_leave_lists_alone() -> Result
     assert_eq!(get(&world, &world.token, &path).await?.status, 200);
     Ok(())
 }
+
+#[tokio::test]
+async fn an_audit_of_keys_does_not_wait_for_those_of_another_namespace() -> Result<()> {
+    let world = World::start().await?;
+    let flow = world.publish("counting", COUNTING).await?;
+    let stranger = world.stranger().await?;
+    let source = format!("flow: {flow}\n{COUNTING}");
+    stranger.push_flow(&flow, &PushFlow { source }).await?;
+    stranger.publish_flow(&flow, "publish elsewhere").await?;
+    let mut locking = world.database.connect().await?;
+    let lock = locking.transaction().await?;
+    lock.batch_execute("LOCK TABLE duplicates IN ACCESS EXCLUSIVE MODE")
+        .await?;
+
+    let path = format!("/v1/keys/{flow}/audit");
+    let many = join_all((0..8).map(|_| get(&world, &world.token, &path)));
+    let other = stranger.audit_keys(&flow, Span::from_secs(3_600));
+    let unlocking = async {
+        let waiting = world.database.connect().await?;
+        let look = async || -> Result<i64> {
+            let row = waiting.query_one(WAITING_AUDITS, &[]).await?;
+            Ok(row.get(0))
+        };
+        until("an audit of each namespace", look, |count| *count >= 2).await?;
+        lock.rollback().await?;
+        anyhow::Ok(())
+    };
+    let (many, other, unlocked) = join3(many, other, unlocking).await;
+
+    unlocked?;
+    let many: Vec<Answer> = many.into_iter().collect::<Result<_>>()?;
+    assert!(many.iter().any(|answer| answer.status == 200));
+    assert_eq!(other?.flow, flow);
+    Ok(())
+}
+
+/// Those that wait for the lock on what they read.
+const WAITING_AUDITS: &str = "
+    SELECT count(*) FROM pg_locks
+     WHERE relation = 'duplicates'::regclass AND mode = 'AccessShareLock' AND NOT granted";

@@ -1,11 +1,14 @@
 //! Resources over HTTP: listed by pages, downloaded as files, unknown to strangers.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 use hyper::Method;
 use semel_api::Code;
 use semel_api::types::{ResourceFilter, UploadResource};
 use semel_model::request::PersistRequest;
 use semel_model::{Outcome, Resource, ResourceRef, RunId, Span};
+use semel_server::ServerOptions;
 use semel_testkit::until_some;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -13,6 +16,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use uuid::Uuid;
 
+use crate::rate_limit::read_answer;
 use crate::world::{World, refused};
 
 async fn persist(world: &World, text: &str, name: Option<&str>) -> Result<Resource> {
@@ -137,7 +141,8 @@ async fn another_namespace_and_a_wrong_name_find_nothing() -> Result<()> {
 
 /// Each upload takes memory while it lasts.
 #[tokio::test]
-async fn slow_uploads_take_every_place_and_leave_them_when_they_end() -> Result<()> {
+async fn slow_uploads_take_the_places_of_their_namespace_and_leave_them_when_they_end() -> Result<()>
+{
     let world = World::start().await?;
     let bytes = b"a report";
     let resource = ResourceRef::from_digest(Sha256::digest(bytes).into());
@@ -162,12 +167,39 @@ async fn slow_uploads_take_every_place_and_leave_them_when_they_end() -> Result<
 
     let look = async || Ok(upload().await.err());
     let beyond = until_some("the places for uploads to be taken", look).await?;
+    let stranger = world.stranger().await?;
+    let elsewhere = stranger.upload_resource(resource, &how, "text/plain", &bytes[..]);
+    let elsewhere = elsewhere.await?;
     drop(slow);
     let look = async || Ok(upload().await.ok());
     let after = until_some("a place for an upload", look).await?;
 
     assert_eq!(refused::<()>(Err(beyond))?, Code::Overloaded);
+    assert_eq!(elsewhere.resource, resource, "another namespace has places");
     assert_eq!(after.resource, resource);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_upload_that_stalls_is_refused_as_any_other_body() -> Result<()> {
+    let world = World::start().await?;
+    let (hasty, _down) = world
+        .serve_also(ServerOptions {
+            body_patience: Duration::from_millis(200),
+            ..ServerOptions::default()
+        })
+        .await?;
+    let announced = format!(
+        "PUT /v1/resources/{} HTTP/1.1\r\nhost: semel\r\nauthorization: Bearer {}\r\n\
+         content-length: 1000000\r\n\r\nslow",
+        "ab".repeat(32),
+        world.token
+    );
+
+    let answer = read_answer(hasty, &announced).await?;
+
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert!(answer.contains("body-incomplete"), "{answer}");
     Ok(())
 }
 

@@ -37,7 +37,7 @@ impl RunArchive for Refusing {
     fn find<'a>(
         &'a self,
         file: &'a ArchiveFile,
-        run: RunId,
+        run: (i32, RunId),
         memory: &'a Budget,
     ) -> BoxFuture<'a, Result<Option<ArchivedText>, ArchiveError>> {
         self.inner.find(file, run, memory)

@@ -83,7 +83,7 @@ impl RunArchive for Stuck {
     fn find<'a>(
         &'a self,
         file: &'a ArchiveFile,
-        run: RunId,
+        run: (i32, RunId),
         memory: &'a Budget,
     ) -> BoxFuture<'a, Result<Option<ArchivedText>, ArchiveError>> {
         self.inner.find(file, run, memory)
