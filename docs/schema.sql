@@ -237,7 +237,7 @@ CREATE TABLE config_version (
     CONSTRAINT config_version_version_check CHECK ((version > 0))
 );
 
--- API tokens, and the people who sign in through an identity provider. The secret itself is never stored.
+-- API tokens, and the people who sign in through an identity provider. Only a digest of the secret is kept; for 10 minutes after a keyed request the token is also kept, encrypted with the master key.
 CREATE TABLE tokens (
     -- The public part of the token.
     id uuid NOT NULL,
@@ -492,7 +492,7 @@ CREATE TABLE claims (
     dropped_at timestamp with time zone,
     -- How many times the key came back as a new intent, whose effects have new keys. Null for never.
     intent integer,
-    -- When the row goes whose runs are gone: destinations remember keys for so long. Null where runs are left, and where a memory has no end.
+    -- Until when destinations remember keys of runs that are gone, without end at infinity: then the row goes, unless runs are left. Null where nothing is remembered.
     kept_until timestamp with time zone,
 
     CONSTRAINT claims_pkey PRIMARY KEY (id)
@@ -577,7 +577,7 @@ CREATE TABLE queue (
     seq integer NOT NULL,
     -- Takes since the last progress; five quarantine the run. From the third on, only takes of this run alone count.
     stalled_takes smallint NOT NULL DEFAULT 0,
-    -- How many runs without progress its last take as one of them took together; negative where it came back by itself, without a crash. 0 where there was none since its last progress.
+    -- How many runs without progress its last take as one of them took together; negative where it was put back before it began. 0 where there was none since its last progress.
     suspects smallint NOT NULL DEFAULT 0,
     -- Why it is not held: ready, retrying, waiting, or stopped until an operator acts.
     stage queue_stage NOT NULL DEFAULT 'ready'::queue_stage,
@@ -657,7 +657,7 @@ CREATE TABLE effects (
     guard effect_guard NOT NULL,
     -- Pending from before the first byte leaves until the outcome is known.
     state effect_state NOT NULL,
-    -- The number of the latest attempt; 0 where a probe found the effect before anything was sent.
+    -- The number of the latest attempt; 0 where this run sent nothing: a probe found the effect, or another holder of its business key had made it.
     attempt integer NOT NULL,
     -- When the latest attempt's intent was written.
     intended_at timestamp with time zone NOT NULL,
@@ -1038,8 +1038,9 @@ CREATE TABLE reconcile_passes (
     CONSTRAINT reconcile_passes_page_check CHECK ((page >= 0)),
     CONSTRAINT window_before_pass CHECK ((window_start <= nominal))
 ) WITH (fillfactor=70);
+CREATE UNIQUE INDEX reconcile_passes_asked ON reconcile_passes USING btree (schedule_id, dry_run) WHERE ((state = 'open'::pass_state) AND (asked_by IS NOT NULL));
 CREATE INDEX reconcile_passes_by_age ON reconcile_passes USING btree (ended_at) WHERE (ended_at IS NOT NULL);
-CREATE INDEX reconcile_passes_by_due ON reconcile_passes USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX reconcile_passes_by_due ON reconcile_passes USING btree (namespace_id, due_at) WHERE (due_at IS NOT NULL);
 
 -- The items of a pass that are more than known: up to a limit, the counts are in reconcile_passes.
 CREATE TABLE reconcile_items (
@@ -1297,7 +1298,7 @@ CREATE TABLE broadcasts (
     CONSTRAINT broadcasts_pkey PRIMARY KEY (event_id),
     CONSTRAINT cursor_is_whole CHECK (((path IS NULL) = (after IS NULL)))
 );
-CREATE INDEX broadcasts_by_due ON broadcasts USING btree (due_at);
+CREATE INDEX broadcasts_by_due ON broadcasts USING btree (namespace_id, due_at);
 
 -- Deliveries of events to subscribed webhooks, each retried until the receiver takes it or its time is over.
 CREATE TABLE webhook_deliveries (
@@ -1443,6 +1444,7 @@ CREATE INDEX named_effects_by_hold ON named_effects USING btree (heartbeat_at, i
 CREATE INDEX named_effects_by_key ON named_effects USING btree (namespace_id, key);
 CREATE INDEX named_effects_by_lease ON named_effects USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 CREATE INDEX named_effects_by_scope ON named_effects USING btree (namespace_id, scope, begun_at, id);
+CREATE INDEX named_effects_in_doubt ON named_effects USING btree (holder_run) WHERE (state = 'in_doubt'::named_effect_state);
 CREATE INDEX named_effects_open ON named_effects USING btree (namespace_id, begun_at, id) WHERE (state = ANY (ARRAY['pending'::named_effect_state, 'in_doubt'::named_effect_state]));
 
 -- Runs that wait until a named effect is settled. A row stays until its run was woken.
@@ -2022,7 +2024,7 @@ CREATE TABLE replay_plans (
     CONSTRAINT replay_plans_state_check CHECK ((state = ANY (ARRAY['previewing'::text, 'planned'::text, 'running'::text, 'paused'::text, 'stopped'::text, 'done'::text])))
 );
 CREATE INDEX replay_plans_by_age ON replay_plans USING btree (namespace_id, created_at, id);
-CREATE INDEX replay_plans_due ON replay_plans USING btree (due_at) WHERE (state = ANY (ARRAY['previewing'::text, 'running'::text]));
+CREATE INDEX replay_plans_due ON replay_plans USING btree (namespace_id, due_at) WHERE (state = ANY (ARRAY['previewing'::text, 'running'::text]));
 
 -- The runs of replay plans, with what became of each.
 CREATE TABLE replay_items (
@@ -2137,7 +2139,7 @@ CREATE TABLE run_jobs (
     CONSTRAINT run_jobs_verb_check CHECK ((verb = ANY (ARRAY['cancel'::text, 'resume'::text])))
 );
 CREATE INDEX run_jobs_by_age ON run_jobs USING btree (namespace_id, created_at, id);
-CREATE INDEX run_jobs_due ON run_jobs USING btree (due_at) WHERE (state = 'running'::text);
+CREATE INDEX run_jobs_due ON run_jobs USING btree (namespace_id, due_at) WHERE (state = 'running'::text);
 
 -- The runs of jobs, with what became of each.
 CREATE TABLE run_job_items (

@@ -132,7 +132,7 @@ CREATE TABLE tokens (
     CHECK ((person IS NULL) = (ends_at IS NULL)),
     CHECK ((sealed IS NULL) = (sealed_until IS NULL))
 );
-COMMENT ON TABLE tokens IS 'API tokens, and the people who sign in through an identity provider. The secret itself is never stored.';
+COMMENT ON TABLE tokens IS 'API tokens, and the people who sign in through an identity provider. Only a digest of the secret is kept; for 10 minutes after a keyed request the token is also kept, encrypted with the master key.';
 COMMENT ON COLUMN tokens.id IS 'The public part of the token.';
 COMMENT ON COLUMN tokens.namespace_id IS 'The one namespace that it gives access to.';
 COMMENT ON COLUMN tokens.name IS 'What its owner calls it.';
@@ -330,7 +330,7 @@ COMMENT ON COLUMN claims.last_run IS 'The run before run_id; where the key is fr
 COMMENT ON COLUMN claims.last_partition_date IS 'Which partition holds the history of last_run. The row stays for as long as that history.';
 COMMENT ON COLUMN claims.counted_from IS 'From when keep counts, where that is not the acceptance of the run: expires_at less this is keep.';
 COMMENT ON COLUMN claims.intent IS 'How many times the key came back as a new intent, whose effects have new keys. Null for never.';
-COMMENT ON COLUMN claims.kept_until IS 'When the row goes whose runs are gone: destinations remember keys for so long. Null where runs are left, and where a memory has no end.';
+COMMENT ON COLUMN claims.kept_until IS 'Until when destinations remember keys of runs that are gone, without end at infinity: then the row goes, unless runs are left. Null where nothing is remembered.';
 COMMENT ON COLUMN claims.dropped_at IS 'When an operator freed the key. Null where the key is held, or is free because it expired.';
 CREATE INDEX claims_by_expiry ON claims (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX claims_by_memory ON claims (kept_until) WHERE kept_until IS NOT NULL;
@@ -418,7 +418,7 @@ COMMENT ON COLUMN queue.holder IS 'The session that holds it; null when it is no
 COMMENT ON COLUMN queue.epoch IS 'Grows with every take. A write that carries an older one is refused.';
 COMMENT ON COLUMN queue.seq IS 'The number of the journal''s last row: the next write must follow it.';
 COMMENT ON COLUMN queue.stalled_takes IS 'Takes since the last progress; five quarantine the run. From the third on, only takes of this run alone count.';
-COMMENT ON COLUMN queue.suspects IS 'How many runs without progress its last take as one of them took together; negative where it came back by itself, without a crash. 0 where there was none since its last progress.';
+COMMENT ON COLUMN queue.suspects IS 'How many runs without progress its last take as one of them took together; negative where it was put back before it began. 0 where there was none since its last progress.';
 COMMENT ON COLUMN queue.stage IS 'Why it is not held: ready, retrying, waiting, or stopped until an operator acts.';
 COMMENT ON COLUMN queue.cancel IS 'An operator asked for its end; its holder sees this with its next write.';
 COMMENT ON COLUMN queue.partition_date IS 'Copied from the run, to find its journal.';
@@ -500,7 +500,7 @@ COMMENT ON COLUMN effects.step IS 'The step''s path in the flow.';
 COMMENT ON COLUMN effects.kind IS 'The kind of step, e.g. http or kv.';
 COMMENT ON COLUMN effects.guard IS 'What makes a repeat safe.';
 COMMENT ON COLUMN effects.state IS 'Pending from before the first byte leaves until the outcome is known.';
-COMMENT ON COLUMN effects.attempt IS 'The number of the latest attempt; 0 where a probe found the effect before anything was sent.';
+COMMENT ON COLUMN effects.attempt IS 'The number of the latest attempt; 0 where this run sent nothing: a probe found the effect, or another holder of its business key had made it.';
 COMMENT ON COLUMN effects.intended_at IS 'When the latest attempt''s intent was written.';
 COMMENT ON COLUMN effects.settled_at IS 'When its outcome was written.';
 COMMENT ON COLUMN effects.external_id IS 'The destination''s identity for what was made: with the run''s key, the map from source to destination.';
@@ -859,7 +859,9 @@ COMMENT ON COLUMN reconcile_passes.left_out IS 'How many are too young, older th
 COMMENT ON COLUMN reconcile_passes.fault IS 'What went wrong last.';
 COMMENT ON COLUMN reconcile_passes.opened_at IS 'When it was opened.';
 COMMENT ON COLUMN reconcile_passes.ended_at IS 'When it ended.';
-CREATE INDEX reconcile_passes_by_due ON reconcile_passes (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX reconcile_passes_by_due ON reconcile_passes (namespace_id, due_at) WHERE due_at IS NOT NULL;
+-- Whoever asks again is shown the open pass.
+CREATE UNIQUE INDEX reconcile_passes_asked ON reconcile_passes (schedule_id, dry_run) WHERE state = 'open' AND asked_by IS NOT NULL;
 CREATE INDEX reconcile_passes_by_age ON reconcile_passes (ended_at) WHERE ended_at IS NOT NULL;
 
 CREATE TABLE reconcile_items (
@@ -1091,7 +1093,7 @@ COMMENT ON COLUMN broadcasts.path IS 'The cursor: the part of the event by which
 COMMENT ON COLUMN broadcasts.after IS 'The cursor: the last wait of that page.';
 COMMENT ON COLUMN broadcasts.pages_done IS 'Whether the last page is answered: only waits that were left are tried.';
 COMMENT ON COLUMN broadcasts.left_waits IS 'Waits whose runs could not be read: they are tried again until each is answered or gone.';
-CREATE INDEX broadcasts_by_due ON broadcasts (due_at);
+CREATE INDEX broadcasts_by_due ON broadcasts (namespace_id, due_at);
 
 CREATE TYPE webhook_delivery_state AS ENUM ('due', 'delivered', 'failed');
 CREATE TABLE webhook_deliveries (
@@ -1228,6 +1230,7 @@ CREATE INDEX named_effects_by_key ON named_effects (namespace_id, key);
 CREATE INDEX named_effects_by_age ON named_effects (namespace_id, begun_at, id);
 CREATE INDEX named_effects_by_scope ON named_effects (namespace_id, scope, begun_at, id);
 CREATE INDEX named_effects_open ON named_effects (namespace_id, begun_at, id) WHERE state IN ('pending', 'in_doubt');
+CREATE INDEX named_effects_in_doubt ON named_effects (holder_run) WHERE state = 'in_doubt';
 CREATE INDEX named_effects_by_hold ON named_effects (heartbeat_at, id) WHERE state IN ('pending', 'undoing') AND holder_run IS NOT NULL;
 CREATE INDEX named_effects_by_lease ON named_effects (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX named_effects_by_expiry ON named_effects (expires_at) WHERE expires_at IS NOT NULL;
@@ -1767,7 +1770,7 @@ COMMENT ON COLUMN replay_plans.reason IS 'The operator''s reason.';
 COMMENT ON COLUMN replay_plans.created_at IS 'When it was made.';
 COMMENT ON COLUMN replay_plans.due_at IS 'When a server next works on it. The server that does moves this ahead first, so that another continues if it dies.';
 COMMENT ON COLUMN replay_plans.stopped_because IS 'Why Semel stopped it; null where an operator did.';
-CREATE INDEX replay_plans_due ON replay_plans (due_at) WHERE state IN ('previewing', 'running');
+CREATE INDEX replay_plans_due ON replay_plans (namespace_id, due_at) WHERE state IN ('previewing', 'running');
 CREATE INDEX replay_plans_by_age ON replay_plans (namespace_id, created_at, id);
 
 CREATE TABLE replay_items (
@@ -1867,7 +1870,7 @@ COMMENT ON COLUMN run_jobs.reason IS 'The operator''s reason.';
 COMMENT ON COLUMN run_jobs.created_at IS 'When it was made.';
 COMMENT ON COLUMN run_jobs.due_at IS 'When a server next works on it. The server that does moves this ahead first, so that another continues if it dies.';
 COMMENT ON COLUMN run_jobs.stopped_because IS 'Why Semel stopped it; null where an operator did.';
-CREATE INDEX run_jobs_due ON run_jobs (due_at) WHERE state = 'running';
+CREATE INDEX run_jobs_due ON run_jobs (namespace_id, due_at) WHERE state = 'running';
 CREATE INDEX run_jobs_by_age ON run_jobs (namespace_id, created_at, id);
 
 CREATE TABLE run_job_items (

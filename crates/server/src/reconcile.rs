@@ -8,7 +8,7 @@ use semel_api::types::{
     AskReconcile, AskedReconcile, Page, PassFilter, PassItem, ReconcilePass, ReconcilePassDetail,
 };
 use semel_engine::ReconcileError;
-use semel_model::{FlowName, ScheduleId};
+use semel_model::{FlowName, ScheduleId, Span};
 use semel_store::reconcile_passes::{self as passes, ReconcileItem};
 
 use crate::answer::Answered;
@@ -19,6 +19,9 @@ use crate::commands::{self, Command, Reply};
 use crate::error::ApiError;
 use crate::payloads;
 use crate::query::{Named, Params, page_size};
+
+/// How soon to ask again while a pass is under way that looks less far back, in seconds.
+const UNDER_WAY_REST_SECS: u64 = 10;
 
 /// `POST /v1/reconcile/{flow}`.
 pub(crate) async fn ask(
@@ -43,7 +46,7 @@ pub(crate) async fn ask(
         let of = (&asking.namespace, &flow);
         let dry_run = ask.dry_run;
         let nominal = engine.ask_reconcile(by, of, ask.since, dry_run).await?;
-        tracing::info!(%flow, actor, dry_run, "reconcile pass opened");
+        tracing::info!(%flow, actor, dry_run, "reconcile pass asked for");
         let asked = AskedReconcile {
             flow,
             nominal,
@@ -128,6 +131,8 @@ impl From<ReconcileError> for ApiError {
         match error {
             ReconcileError::Unknown => Self::plain(Code::ReconcileNotFound),
             ReconcileError::TooFarBack { .. } => Self::new(Code::SinceTooLong, detail),
+            ReconcileError::UnderWay => Self::new(Code::TooManyRequests, detail)
+                .retry_in(Span::from_secs(UNDER_WAY_REST_SECS)),
             ReconcileError::Unavailable(error) => error.into(),
         }
     }

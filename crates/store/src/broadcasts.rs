@@ -2,7 +2,7 @@
 //!
 //! A server that takes a broadcast has it until its lease ends, answers one page, and moves the
 //! cursor. Nothing is locked in between. Two servers that answer the same page do no harm: a wait
-//! is ended once, and the cursor never moves back.
+//! is ended once, and the cursor never moves back. The namespaces take turns (`turns.rs`).
 //!
 //! A wait whose run cannot be read is left, and the pages go on. Once they are through, the waits that
 //! were left are tried again, by whichever server takes the broadcast, until each is answered or gone.
@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::cell::{Cell, ReadError, SlotCell};
 use crate::outbox::{OutboxEvent, read_event};
+use crate::turns::{NamespaceTurns, turns};
 
 /// An event that is dispatched twice is broadcast once, as long as the first broadcast lasts.
 const BEGIN: &str = "
@@ -28,19 +29,27 @@ const BEGIN_LEFT: &str = "
     VALUES ($1, $2, $3, $4, $5::text::json, $6, moment(), moment() + make_interval(secs => $8), true, $7::uuid[])
         ON CONFLICT (event_id) DO UPDATE SET left_waits = broadcasts.left_waits || excluded.left_waits";
 
-const TAKE: &str = "
-    WITH due AS (
-        SELECT event_id
-          FROM broadcasts
-         WHERE due_at <= (SELECT moment())
-         ORDER BY due_at
-         LIMIT $1
-           FOR UPDATE SKIP LOCKED)
+/// Those of the namespaces that come first, where there are more of them than places.
+const TAKE: &str = concat!(
+    turns!("broadcasts", "TRUE"),
+    ",
+    due AS (
+        SELECT d.place
+          FROM turns s
+         CROSS JOIN LATERAL (SELECT b.ctid AS place
+                               FROM broadcasts b
+                              WHERE b.namespace_id = s.namespace_id
+                                AND b.due_at <= (SELECT now FROM present)
+                              ORDER BY b.due_at
+                              LIMIT ceil($3::int8::float8 / s.namespace_count)::int8
+                                FOR UPDATE OF b SKIP LOCKED) d
+         LIMIT $3::int8)
     UPDATE broadcasts b
-       SET due_at = (SELECT moment()) + make_interval(secs => $2)
-     WHERE b.event_id = ANY (ARRAY(SELECT event_id FROM due))
+       SET due_at = (SELECT moment()) + make_interval(secs => $4)
+     WHERE b.ctid = ANY (ARRAY(SELECT place FROM due))
  RETURNING b.event_id, b.namespace_id, b.run_id, b.event, b.data::text, b.emitted_at, b.begun_at,
-           b.path, b.after, b.pages_done, b.left_waits";
+           b.path, b.after, b.pages_done, b.left_waits"
+);
 
 /// Due at once, behind the others that are.
 const ADVANCE: &str = "
@@ -130,11 +139,17 @@ pub async fn begin_left(
     Ok(())
 }
 
-/// Takes broadcasts that are due, for as long as `lease`, the one that waited longest first.
-pub async fn take(cell: &Cell, most: i64, lease: Span) -> Result<Vec<Broadcast>, ReadError> {
-    let secs = lease.as_secs_f64();
-    let client = cell.reader().await?;
-    let rows = client.query(TAKE, &[&most, &secs]).await?;
+/// Takes broadcasts that are due, for as long as `lease`: of the namespaces in turn, and of each the one that waited
+/// longest first.
+pub async fn take(
+    cell: &Cell,
+    turns: &mut NamespaceTurns,
+    most: i64,
+    lease: Span,
+) -> Result<Vec<Broadcast>, ReadError> {
+    let (last, none, secs) = (turns.last(), Vec::<i32>::new(), lease.as_secs_f64());
+    let values: [&(dyn ToSql + Sync); 4] = [&last, &none, &most, &secs];
+    let rows = cell.reader().await?.query(TAKE, &values).await?;
     let read = |row: &tokio_postgres::Row| {
         let (path, after): (Option<String>, Option<Uuid>) = (row.get(7), row.get(8));
         let left: Vec<Uuid> = row.get(10);
@@ -150,7 +165,9 @@ pub async fn take(cell: &Cell, most: i64, lease: Span) -> Result<Vec<Broadcast>,
             left: left.into_iter().map(WaitId::from_uuid).collect(),
         }
     };
-    Ok(rows.iter().map(read).collect())
+    let taken: Vec<Broadcast> = rows.iter().map(read).collect();
+    turns.note(taken.iter().map(|it| it.event.namespace_id));
+    Ok(taken)
 }
 
 /// Notes that a page is answered, but for waits whose runs could not be read.

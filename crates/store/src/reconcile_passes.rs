@@ -7,6 +7,8 @@
 //!                                      └─▶ the read fails ══▶ due later, or failed
 //! ```
 //!
+//! Namespaces take turns (`turns.rs`), and of each the pass that is due longest is first.
+//!
 //! `══▶` is a commit. A page is recorded under the epoch and the page number that it was taken with:
 //! a server that was late changes nothing. Where a server dies between starting runs and recording
 //! their page, the next reads the page again, and its items find their runs.
@@ -22,6 +24,7 @@ use uuid::Uuid;
 
 use crate::audit::{self, AuditEntry};
 use crate::cell::{EveryCell, ReadError, SlotCell};
+use crate::turns::{NamespaceTurns, turns};
 use rows::read_pass;
 
 /// The columns that [`read_pass`] reads.
@@ -38,7 +41,8 @@ macro_rules! columns {
     };
 }
 
-/// A recurrence has one open pass at a time: one that never ends does not pile up others.
+/// A recurrence has one open pass at a time: one that never ends does not pile up others. So have those who ask, of
+/// each kind: `reconcile_passes_asked` is unique.
 const OPEN: &str = "
     INSERT INTO reconcile_passes (schedule_id, nominal, namespace_id, flow, release_id, window_start,
                                   dry_run, asked_by, due_at)
@@ -48,21 +52,40 @@ const OPEN: &str = "
         OR NOT EXISTS (SELECT 1 FROM reconcile_passes
                         WHERE schedule_id = $1 AND nominal < $2 AND state = 'open'
                           AND asked_by IS NULL)
-        ON CONFLICT (schedule_id, nominal) DO NOTHING";
+        ON CONFLICT DO NOTHING";
 
-const TAKE: &str = columns!(
+/// The open pass of a kind that somebody asked for.
+const OPEN_ASKED: &str = columns!(
     "
+    SELECT",
+    "
+      FROM reconcile_passes p
+     WHERE p.schedule_id = $1 AND p.namespace_id = $2 AND p.dry_run = $3 AND p.state = 'open'
+       AND p.asked_by IS NOT NULL"
+);
+
+const TAKE: &str = concat!(
+    turns!("reconcile_passes", "t.due_at IS NOT NULL"),
+    ",
+    due AS (
+        SELECT d.place
+          FROM turns s
+         CROSS JOIN LATERAL (SELECT p.ctid AS place
+                               FROM reconcile_passes p
+                              WHERE p.namespace_id = s.namespace_id
+                                AND p.due_at <= (SELECT now FROM present)
+                              ORDER BY p.due_at
+                              LIMIT 1
+                                FOR UPDATE OF p SKIP LOCKED) d
+         LIMIT 1)",
+    columns!(
+        "
     UPDATE reconcile_passes p
-       SET epoch = p.epoch + 1, due_at = moment() + make_interval(secs => $1)
-      FROM (SELECT schedule_id, nominal
-              FROM reconcile_passes
-             WHERE due_at <= (SELECT moment())
-             ORDER BY due_at
-             LIMIT 1
-               FOR UPDATE SKIP LOCKED) AS t
-     WHERE p.schedule_id = t.schedule_id AND p.nominal = t.nominal
+       SET epoch = p.epoch + 1, due_at = moment() + make_interval(secs => $3)
+     WHERE p.ctid = ANY (ARRAY(SELECT place FROM due))
  RETURNING",
-    ""
+        ""
+    )
 );
 
 const HOLD: &str = "
@@ -138,6 +161,7 @@ const FORGET: &str = "
 
 pub(crate) const STATEMENTS: &[&str] = &[
     OPEN,
+    OPEN_ASKED,
     TAKE,
     HOLD,
     GIVE_BACK,
@@ -233,8 +257,8 @@ pub struct ComparedPage {
     pub next: Option<String>,
 }
 
-/// Opens a pass. False where the instant has one already, or where the recurrence's pass of an earlier
-/// instant is still open. If an operator asked for it, the act is
+/// Opens a pass. False where the instant has one already, or where one is still open: the recurrence's of
+/// an earlier instant; for one that is asked for, one that was asked for and is a dry run as well, or none. If an operator asked for it, the act is
 /// recorded in the same commit.
 pub async fn open(
     cell: SlotCell<'_>,
@@ -259,11 +283,35 @@ pub async fn open(
     Ok(opened == 1)
 }
 
-/// Takes the pass that is due longest, for so long.
-pub async fn take(cell: EveryCell<'_>, lease: Span) -> Result<Option<ReconcilePass>, ReadError> {
+/// The open pass of a flow that somebody asked for.
+pub async fn find_open_asked(
+    cell: SlotCell<'_>,
+    namespace_id: i32,
+    id: ScheduleId,
+    dry_run: bool,
+) -> Result<Option<ReconcilePass>, ReadError> {
     let client = cell.reader().await?;
-    let row = client.query_opt(TAKE, &[&lease.as_secs_f64()]).await?;
+    let values: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+        [id.as_uuid(), &namespace_id, &dry_run];
+    let row = client.query_opt(OPEN_ASKED, &values).await?;
     Ok(row.as_ref().map(read_pass))
+}
+
+/// Takes a pass for so long: of the namespace whose turn it is, and which is not one of `full`, the pass that is
+/// due longest.
+pub async fn take(
+    cell: EveryCell<'_>,
+    turns: &mut NamespaceTurns,
+    full: &[i32],
+    lease: Span,
+) -> Result<Option<ReconcilePass>, ReadError> {
+    let client = cell.reader().await?;
+    let values: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+        [&turns.last(), &full, &lease.as_secs_f64()];
+    let row = client.query_opt(TAKE, &values).await?;
+    let taken = row.as_ref().map(read_pass);
+    turns.note(taken.iter().map(|pass| pass.new.namespace_id));
+    Ok(taken)
 }
 
 /// Holds a pass that was taken for so long from now. False where another server took it meanwhile.
@@ -280,7 +328,7 @@ pub async fn hold(
     Ok(held == 1)
 }
 
-/// Gives back a pass that was taken: it is due now, after those that are due for longer.
+/// Gives back a pass that was taken: it is due now, after those of its namespace that are due for longer.
 pub async fn give_back(cell: SlotCell<'_>, pass: &ReconcilePass) -> Result<(), ReadError> {
     let client = cell.reader().await?;
     let (id, nominal) = (pass.new.id.as_uuid(), &pass.new.nominal);

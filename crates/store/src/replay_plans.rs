@@ -6,7 +6,8 @@
 //!                               └──▶ done
 //! ```
 //!
-//! A server takes a plan by moving its due time ahead; if it dies, another takes the plan then. What
+//! A server takes a plan by moving its due time ahead; if it dies, another takes the plan then. Namespaces
+//! take turns (`turns.rs`), however many plans each has. What
 //! it does for an item is one replay with an identity of its own, so that two servers at one item
 //! make one run. The rows here only note what became of it.
 
@@ -18,6 +19,7 @@ use uuid::Uuid;
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 use crate::column_text::ColumnText;
+use crate::turns::{NamespaceTurns, turns};
 
 mod candidates;
 mod views;
@@ -51,13 +53,26 @@ const FORGET: &str = "
                      AND state IN ('planned', 'stopped', 'done')
                    ORDER BY created_at LIMIT 10)";
 
-const TAKE: &str = "
-    UPDATE replay_plans
-       SET due_at = moment() + make_interval(secs => $1)
-     WHERE id = (SELECT id FROM replay_plans
-                  WHERE state IN ('previewing', 'running') AND due_at <= (SELECT moment())
-                  ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED)
- RETURNING id, namespace_id, release, state, per_second, actor, reason, token_id";
+const TAKE: &str = concat!(
+    turns!("replay_plans", "t.state IN ('previewing', 'running')"),
+    ",
+    due AS (
+        SELECT d.id
+          FROM turns s
+         CROSS JOIN LATERAL (SELECT p.id
+                               FROM replay_plans p
+                              WHERE p.state IN ('previewing', 'running')
+                                AND p.namespace_id = s.namespace_id
+                                AND p.due_at <= (SELECT now FROM present)
+                              ORDER BY p.due_at
+                              LIMIT 1
+                                FOR UPDATE OF p SKIP LOCKED) d
+         LIMIT 1)
+    UPDATE replay_plans p
+       SET due_at = moment() + make_interval(secs => $3)
+     WHERE p.id = (SELECT id FROM due)
+ RETURNING p.id, p.namespace_id, p.release, p.state, p.per_second, p.actor, p.reason, p.token_id"
+);
 
 const LEFT: &str = "
     SELECT run_id, digest, attempts
@@ -187,9 +202,14 @@ impl TakenPlan {
     }
 }
 
-/// Takes a plan that is due, so that no other server works on it for a while.
-pub async fn take(cell: HomeCell<'_>) -> Result<Option<TakenPlan>, ReadError> {
-    let row = cell.reader().await?.query_opt(TAKE, &[&HOLD_SECS]).await?;
+/// Takes a plan that is due, of the namespace whose turn it is, so that no other server works on it for a while.
+pub async fn take(
+    cell: HomeCell<'_>,
+    turns: &mut NamespaceTurns,
+) -> Result<Option<TakenPlan>, ReadError> {
+    let values: [&(dyn ToSql + Sync); 3] = [&turns.last(), &Vec::<i32>::new(), &HOLD_SECS];
+    let row = cell.reader().await?.query_opt(TAKE, &values).await?;
+    turns.note(row.iter().map(|row| row.get(1)));
     Ok(row.map(|row: Row| TakenPlan {
         id: ReplayPlanId::from_uuid(row.get(0)),
         namespace_id: row.get(1),

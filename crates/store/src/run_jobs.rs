@@ -1,7 +1,8 @@
 //! The `run_jobs` and `run_job_items` tables: sets of runs that an operator cancels or resumes together.
 //!
 //! The set is frozen when a job is made, from the plan whose digest the operator names. A server takes
-//! a job by moving its due time ahead; if it dies, another takes the job then. What is done to a run
+//! a job by moving its due time ahead; if it dies, another takes the job then. Namespaces take turns
+//! (`turns.rs`), however many jobs each has. What is done to a run
 //! commits with an audit record that names the job, so that a server which finds a run without its note
 //! knows whether another one did it and died.
 
@@ -19,6 +20,7 @@ use uuid::Uuid;
 use crate::audit::{self, AuditEntry};
 use crate::cell::{HomeCell, ReadError};
 use crate::column_text::ColumnText;
+use crate::turns::{NamespaceTurns, turns};
 
 /// The most runs of one job.
 pub const JOB_RUNS_MAX: i64 = 10_000;
@@ -43,13 +45,25 @@ const ADD: &str = "
     SELECT $1, t.run_id, t.state, t.seq
       FROM unnest($2::uuid[], $3::text[], $4::int4[]) AS t (run_id, state, seq)";
 
-const TAKE: &str = "
-    UPDATE run_jobs
-       SET due_at = moment() + make_interval(secs => $1)
-     WHERE id = (SELECT id FROM run_jobs
-                  WHERE state = 'running' AND due_at <= (SELECT moment())
-                  ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED)
- RETURNING id, namespace_id, verb, actor, reason, token_id";
+const TAKE: &str = concat!(
+    turns!("run_jobs", "t.state = 'running'"),
+    ",
+    due AS (
+        SELECT d.id
+          FROM turns s
+         CROSS JOIN LATERAL (SELECT j.id
+                               FROM run_jobs j
+                              WHERE j.state = 'running' AND j.namespace_id = s.namespace_id
+                                AND j.due_at <= (SELECT now FROM present)
+                              ORDER BY j.due_at
+                              LIMIT 1
+                                FOR UPDATE OF j SKIP LOCKED) d
+         LIMIT 1)
+    UPDATE run_jobs j
+       SET due_at = moment() + make_interval(secs => $3)
+     WHERE j.id = (SELECT id FROM due)
+ RETURNING j.id, j.namespace_id, j.verb, j.actor, j.reason, j.token_id"
+);
 
 const LEFT: &str = "
     SELECT run_id, attempts, planned_state, planned_seq FROM run_job_items
@@ -191,9 +205,14 @@ pub struct TakenJob {
     pub token: Option<TokenId>,
 }
 
-/// Takes a job that is due, so that no other server works on it for a while.
-pub async fn take(cell: HomeCell<'_>) -> Result<Option<TakenJob>, ReadError> {
-    let row = cell.reader().await?.query_opt(TAKE, &[&HOLD_SECS]).await?;
+/// Takes a job that is due, of the namespace whose turn it is, so that no other server works on it for a while.
+pub async fn take(
+    cell: HomeCell<'_>,
+    turns: &mut NamespaceTurns,
+) -> Result<Option<TakenJob>, ReadError> {
+    let values: [&(dyn ToSql + Sync); 3] = [&turns.last(), &Vec::<i32>::new(), &HOLD_SECS];
+    let row = cell.reader().await?.query_opt(TAKE, &values).await?;
+    turns.note(row.iter().map(|row| row.get(1)));
     Ok(row.map(|row: Row| TakenJob {
         id: RunJobId::from_uuid(row.get(0)),
         namespace_id: row.get(1),

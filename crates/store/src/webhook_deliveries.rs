@@ -7,7 +7,8 @@
 //!
 //! Each subscription is a line of its own: a process takes few deliveries of each, and of the line
 //! that was served least recently first, so that slow receivers hold up no others, however many
-//! they are.
+//! they are. Namespaces take turns: the first line of each, then the second of each, and so on, and
+//! the namespace that was served least recently before the others; one has not all places.
 
 mod settle;
 
@@ -42,9 +43,10 @@ const INSERT: &str = "
        FOR KEY SHARE
         ON CONFLICT (event_id, subscription) DO NOTHING";
 
-/// A process that takes a delivery has it until its lease ends; then another may try. Lines that
-/// were never served come first, then the least recently served. What goes over a paused connection
-/// stays due, and the time for its attempts begins anew with the end of the pause.
+/// A process that takes a delivery has it until its lease ends; then another may try. Lines and namespaces that
+/// were never served come first, then the least recently served. A line counts as far as it has something due:
+/// `due_count` is how much may be taken of it, `before` how much of those of its namespace that stand before it.
+/// What goes over a paused connection stays due, and the time for its attempts begins anew with the end of the pause.
 const TAKE: &str = "/* commits alone: webhook take */
     UPDATE webhook_deliveries o
        SET attempt = o.attempt + 1, due_at = moment() + make_interval(secs => $3),
@@ -55,22 +57,39 @@ const TAKE: &str = "/* commits alone: webhook take */
                                       AND p.name = ANY (ARRAY[t.connection]) AND p.resumed_at IS NOT NULL
                                     ORDER BY p.resumed_at DESC LIMIT 1))
       FROM (SELECT d.event_id, d.subscription, s.connection, s.namespace_id
-              FROM (SELECT s.namespace_id, s.name, s.connection, line.busy
-                      FROM subscriptions s
-                      LEFT JOIN unnest($4::int4[], $5::text[], $6::int8[], $7::int8[])
-                             AS line (namespace_id, name, busy, served)
-                             ON line.namespace_id = s.namespace_id AND line.name = s.name
-                     WHERE (SELECT p.id FROM pauses p
-                             WHERE p.namespace_id = s.namespace_id AND p.kind = 'connection'
-                               AND p.name = ANY (ARRAY[s.connection]) AND p.resumed_at IS NULL
-                             LIMIT 1) IS NULL
-                     ORDER BY line.served NULLS FIRST, s.namespace_id, s.name
+              FROM (SELECT l.namespace_id, l.name, l.connection, l.due_count, l.room,
+                           row_number() OVER line AS turn,
+                           (sum(l.due_count) OVER line)::int8 - l.due_count AS before
+                      FROM (SELECT s.namespace_id, s.name, s.connection, w.due_count, line.served,
+                                   whole.served AS namespace_served,
+                                   $8::int8 - coalesce(whole.busy, 0) AS room
+                              FROM subscriptions s
+                              LEFT JOIN unnest($4::int4[], $5::text[], $6::int8[], $7::int8[])
+                                     AS line (namespace_id, name, busy, served)
+                                     ON line.namespace_id = s.namespace_id AND line.name = s.name
+                              LEFT JOIN unnest($9::int4[], $10::int8[], $11::int8[])
+                                     AS whole (namespace_id, busy, served)
+                                     ON whole.namespace_id = s.namespace_id
+                             CROSS JOIN LATERAL (
+                                   SELECT count(*) AS due_count
+                                     FROM (SELECT 1 FROM webhook_deliveries
+                                            WHERE namespace_id = s.namespace_id AND subscription = s.name
+                                              AND state = 'due' AND due_at <= (SELECT moment())
+                                            LIMIT greatest($2 - coalesce(line.busy, 0), 0)) AS few) AS w
+                             WHERE w.due_count > 0
+                               AND (SELECT p.id FROM pauses p
+                                     WHERE p.namespace_id = s.namespace_id AND p.kind = 'connection'
+                                       AND p.name = ANY (ARRAY[s.connection]) AND p.resumed_at IS NULL
+                                     LIMIT 1) IS NULL) AS l
+                    WINDOW line AS (PARTITION BY l.namespace_id ORDER BY l.served NULLS FIRST, l.name
+                                     ROWS UNBOUNDED PRECEDING)
+                     ORDER BY turn, l.namespace_served NULLS FIRST, l.namespace_id
                     OFFSET 0) AS s
              CROSS JOIN LATERAL (
                    SELECT event_id, subscription FROM webhook_deliveries
                     WHERE namespace_id = s.namespace_id AND subscription = s.name
                       AND state = 'due' AND due_at <= (SELECT moment())
-                    ORDER BY due_at LIMIT greatest($2 - coalesce(s.busy, 0), 0)
+                    ORDER BY due_at LIMIT greatest(least(s.due_count, s.room - s.before), 0)
                       FOR UPDATE SKIP LOCKED) AS d
              LIMIT $1) AS t
      WHERE o.event_id = t.event_id AND o.subscription = t.subscription
@@ -167,8 +186,23 @@ pub struct DeliveryCapacity {
     pub total: i64,
     /// How many may be in flight to one subscription.
     pub each: i64,
+    /// How many may be in flight to all subscriptions of one namespace.
+    pub each_namespace: i64,
     /// The lines that were served before.
     pub lines: Vec<SubscriptionLoad>,
+    /// The namespaces that were served before.
+    pub namespaces: Vec<NamespaceLoad>,
+}
+
+/// The deliveries of one namespace, as one process has served them.
+#[derive(Clone, Copy, Debug)]
+pub struct NamespaceLoad {
+    /// The namespace.
+    pub namespace_id: i32,
+    /// How many are in flight.
+    pub busy: i64,
+    /// When one of its lines was last served: a number that grows from one take to the next.
+    pub served: i64,
 }
 
 /// The deliveries to one subscription, as one process has served them.
@@ -239,7 +273,11 @@ pub async fn take_due(
     let names: Vec<&str> = lines.clone().map(|it| it.subscription.as_str()).collect();
     let counts: Vec<i64> = lines.clone().map(|line| line.busy).collect();
     let served: Vec<i64> = lines.map(|line| line.served).collect();
-    let values: [&(dyn ToSql + Sync); 7] = [
+    let wholes = room.namespaces.iter();
+    let whole_ids: Vec<i32> = wholes.clone().map(|it| it.namespace_id).collect();
+    let whole_counts: Vec<i64> = wholes.clone().map(|it| it.busy).collect();
+    let whole_served: Vec<i64> = wholes.map(|it| it.served).collect();
+    let values: [&(dyn ToSql + Sync); 11] = [
         &room.total,
         &room.each,
         &secs,
@@ -247,6 +285,10 @@ pub async fn take_due(
         &names,
         &counts,
         &served,
+        &room.each_namespace,
+        &whole_ids,
+        &whole_counts,
+        &whole_served,
     ];
     let client = cell.reader().await?;
     let rows = client.query(TAKE, &values).await?;

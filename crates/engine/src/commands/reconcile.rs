@@ -24,18 +24,23 @@ pub enum ReconcileError {
         /// How long keys are remembered.
         keep: Span,
     },
+    /// A pass that somebody asked for is open, and does not look as far back.
+    #[error("another pass of the flow is under way, which does not look as far back")]
+    UnderWay,
     /// The database did not answer in time.
     #[error("the pass could not be stored")]
     Unavailable(#[from] ReadError),
 }
 
 impl Runtime {
-    /// Opens a pass that starts now. `since` says how far back it looks; otherwise the flow does. A
-    /// dry run starts nothing.
+    /// Opens a pass that starts now, or gives the one that was asked for before, is open, and looks as far
+    /// back: at most one is open that starts runs, and one dry run. `since` says how far back it looks; otherwise
+    /// the flow does. A dry run starts nothing.
     ///
     /// # Errors
     ///
-    /// Where the flow does not reconcile, or keys are not remembered for so long.
+    /// Where the flow does not reconcile, keys are not remembered for so long, or the one that is open looks less
+    /// far back.
     pub async fn ask_reconcile(
         self: &Arc<Self>,
         by: Actor<'_>,
@@ -61,7 +66,15 @@ impl Runtime {
             ..new_pass(id, &release, nominal, window)
         };
         let act = AuditEntry::new(by.namespace_id, by.actor, "reconcile.run", flow.as_str());
-        passes::open(self.cell.of(id), &new, Some(&act)).await?;
-        Ok(nominal)
+        if passes::open(self.cell.of(id), &new, Some(&act)).await? {
+            return Ok(nominal);
+        }
+        let cell = self.cell.of(id);
+        let open = passes::find_open_asked(cell, by.namespace_id, id, dry_run).await?;
+        match open {
+            Some(open) if open.new.window_start <= new.window_start => Ok(open.new.nominal),
+            // One that has just ended leaves its place to the next request.
+            Some(_) | None => Err(ReconcileError::UnderWay),
+        }
     }
 }

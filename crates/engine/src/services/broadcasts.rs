@@ -19,6 +19,7 @@ use semel_store::alerts::{self, RaisedAlert};
 use semel_store::broadcasts::{self, Broadcast, Cursor};
 use semel_store::event_waits::{self, EventWait, Topic};
 use semel_store::outbox::OutboxEvent;
+use semel_store::turns::NamespaceTurns;
 use semel_store::waits::Callback;
 use semel_store::{journal, runs};
 use serde_json::Value;
@@ -42,7 +43,7 @@ const PAGE: usize = 200;
 /// How many of them are answered together: each reads the run that it is of.
 const TOGETHER: usize = 4;
 
-/// How many broadcasts take turns.
+/// How many broadcasts are answered at a time, of the namespaces in turn.
 const BROADCASTS_MAX: i64 = 4;
 
 /// How long a server may take over one page before another does.
@@ -61,6 +62,7 @@ const LEFT_PAUSE: Span = Span::from_const_secs(1);
 pub(super) struct EventBroadcasts {
     runtime: Arc<Runtime>,
     pace: Pace,
+    turns: NamespaceTurns,
 }
 
 impl EventBroadcasts {
@@ -68,6 +70,7 @@ impl EventBroadcasts {
         Self {
             runtime,
             pace: Pace::every(Duration::from_secs(1)),
+            turns: NamespaceTurns::default(),
         }
     }
 }
@@ -85,7 +88,7 @@ impl Service for EventBroadcasts {
     }
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
-        self.runtime.broadcast().await?;
+        self.runtime.broadcast(&mut self.turns).await?;
         Ok(self.pace.interval)
     }
 
@@ -154,9 +157,9 @@ impl Runtime {
     }
 
     /// Answers a page of each broadcast that is due, again and again until none is.
-    async fn broadcast(self: &Arc<Self>) -> Result<(), PassError> {
+    async fn broadcast(self: &Arc<Self>, turns: &mut NamespaceTurns) -> Result<(), PassError> {
         loop {
-            let due = broadcasts::take(&self.cell, BROADCASTS_MAX, PAGE_LEASE).await?;
+            let due = broadcasts::take(&self.cell, turns, BROADCASTS_MAX, PAGE_LEASE).await?;
             if due.is_empty() || self.shutdown.requested.is_cancelled() {
                 return Ok(());
             }

@@ -2,7 +2,8 @@
 //!
 //! Attempts are tasks of their own, a few for each subscription: a slow receiver delays the
 //! attempts at its own deliveries and nothing else. Where there is less room than there are
-//! subscriptions, the one that was served least recently is next.
+//! subscriptions, the one that was served least recently is next, of the namespaces in turn. One
+//! namespace never has all the room.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,9 @@ use jiff::Timestamp;
 use semel_model::{FaultKind, Outcome, RetryPolicy, Span};
 use semel_steps::WebhookPayload;
 use semel_store::ReadError;
-use semel_store::webhook_deliveries::{self, DeliveryCapacity, DeliveryResult, DueDelivery};
+use semel_store::webhook_deliveries::{
+    self, DeliveryCapacity, DeliveryResult, DueDelivery, NamespaceLoad, SubscriptionLoad,
+};
 use tokio::task::JoinSet;
 
 use super::service::{HeldBy, Pace, PassError, Service};
@@ -32,16 +35,17 @@ const DELIVERY_RETRY: RetryPolicy = RetryPolicy {
     within: Span::from_const_secs(3 * 86_400),
 };
 
-/// How many subscriptions are remembered for when they were served.
-const LINES_MAX: usize = 10_000;
+/// How many subscriptions, and how many namespaces, are remembered for when they were served.
+const LOADS_MAX: usize = 10_000;
 
 /// The namespace and the name of a subscription.
 type Line = (i32, String);
 
-/// How many attempts run for each subscription, and when each was served.
+/// How many attempts run for each subscription and each namespace, and when each was served.
 #[derive(Default)]
 struct Lines {
-    by_name: BTreeMap<Line, QueueLoad>,
+    by_name: Loads<Line>,
+    by_namespace: Loads<i32>,
     takes: i64,
 }
 
@@ -51,6 +55,44 @@ struct QueueLoad {
     served: i64,
 }
 
+struct Loads<K>(BTreeMap<K, QueueLoad>);
+
+impl<K> Default for Loads<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord> Loads<K> {
+    fn begin(&mut self, key: K, take: i64) {
+        let load = self.0.entry(key).or_default();
+        load.busy += 1;
+        load.served = take;
+        if self.0.len() > LOADS_MAX {
+            self.forget_oldest();
+        }
+    }
+
+    /// What is forgotten counts as never served and is next: so are those that were served least recently.
+    fn forget_oldest(&mut self) {
+        let mut served: Vec<i64> = self.0.values().map(|load| load.served).collect();
+        served.sort_unstable();
+        let middle = served[served.len() / 2];
+        self.0
+            .retain(|_, load| load.busy > 0 || load.served >= middle);
+    }
+
+    fn end(&mut self, key: &K) {
+        if let Some(load) = self.0.get_mut(key) {
+            load.busy = (load.busy - 1).max(0);
+        }
+    }
+
+    fn end_all(&mut self) {
+        self.0.values_mut().for_each(|load| load.busy = 0);
+    }
+}
+
 impl Lines {
     /// Notes that deliveries are taken once more.
     fn take(&mut self) {
@@ -58,36 +100,44 @@ impl Lines {
     }
 
     fn begin(&mut self, line: Line) {
-        let load = self.by_name.entry(line).or_default();
-        load.busy += 1;
-        load.served = self.takes;
+        self.by_namespace.begin(line.0, self.takes);
+        self.by_name.begin(line, self.takes);
     }
 
     fn end(&mut self, line: Option<Line>) {
-        // A task that panicked does not say whose it was: the lines are counted anew as they empty.
-        let Some(line) = line else {
-            return self.by_name.values_mut().for_each(|it| it.busy = 0);
-        };
-        if let Some(load) = self.by_name.get_mut(&line) {
-            load.busy = (load.busy - 1).max(0);
-        }
-        if self.by_name.len() > LINES_MAX {
-            // Dropped lines count as never served, which does not harm the others.
-            self.by_name.retain(|_, load| load.busy > 0);
+        match line {
+            Some(line) => {
+                self.by_namespace.end(&line.0);
+                self.by_name.end(&line);
+            }
+            // A task that panicked does not say whose it was: the lines are counted anew as they empty.
+            None => {
+                self.by_namespace.end_all();
+                self.by_name.end_all();
+            }
         }
     }
 
-    fn list(&self) -> Vec<webhook_deliveries::SubscriptionLoad> {
-        let lines = self.by_name.iter();
+    fn list(&self) -> Vec<SubscriptionLoad> {
+        let lines = self.by_name.0.iter();
         lines
-            .map(
-                |((namespace_id, subscription), load)| webhook_deliveries::SubscriptionLoad {
-                    namespace_id: *namespace_id,
-                    subscription: subscription.clone(),
-                    busy: load.busy,
-                    served: load.served,
-                },
-            )
+            .map(|((namespace_id, subscription), load)| SubscriptionLoad {
+                namespace_id: *namespace_id,
+                subscription: subscription.clone(),
+                busy: load.busy,
+                served: load.served,
+            })
+            .collect()
+    }
+
+    fn list_namespaces(&self) -> Vec<NamespaceLoad> {
+        let namespaces = self.by_namespace.0.iter();
+        namespaces
+            .map(|(namespace_id, load)| NamespaceLoad {
+                namespace_id: *namespace_id,
+                busy: load.busy,
+                served: load.served,
+            })
             .collect()
     }
 }
@@ -100,6 +150,8 @@ pub(super) struct OutboundWebhooks {
     attempts_max: usize,
     /// How many of them may go to one subscription.
     attempts_each_max: i64,
+    /// How many of them may be of one namespace: an eighth is left to the others.
+    attempts_namespace_max: i64,
     /// How long a server may take over one delivery before another tries it.
     lease: Span,
     lines: Lines,
@@ -113,6 +165,7 @@ impl OutboundWebhooks {
             pace: Pace::every(Duration::from_secs(1)),
             attempts_max: 128,
             attempts_each_max: 4,
+            attempts_namespace_max: 112,
             lease: Span::from_const_secs(120),
             lines: Lines::default(),
             attempts: JoinSet::new(),
@@ -128,7 +181,9 @@ impl OutboundWebhooks {
         let room = DeliveryCapacity {
             total: i64::try_from(left).unwrap_or(i64::MAX),
             each: self.attempts_each_max,
+            each_namespace: self.attempts_namespace_max,
             lines: self.lines.list(),
+            namespaces: self.lines.list_namespaces(),
         };
         self.lines.take();
         let cell = &self.runtime.cell;
@@ -263,6 +318,27 @@ mod tests {
             attempt,
             since,
         }
+    }
+
+    #[test]
+    fn of_more_lines_than_are_remembered_the_order_is_kept() {
+        let mut lines = Lines::default();
+        let line = |number: usize| (1, format!("line-{number:05}"));
+        for number in 0..LOADS_MAX {
+            lines.take();
+            lines.begin(line(number));
+            if number > 0 {
+                lines.end(Some(line(number)));
+            }
+        }
+
+        lines.take();
+        lines.begin(line(LOADS_MAX));
+
+        let kept: Vec<String> = lines.list().into_iter().map(|it| it.subscription).collect();
+        assert_eq!(kept[0], "line-00000", "an attempt at it is under way");
+        let latest: Vec<String> = (LOADS_MAX / 2..=LOADS_MAX).map(|it| line(it).1).collect();
+        assert_eq!(kept[1..], latest, "those that were served last");
     }
 
     #[test]

@@ -8,13 +8,14 @@
 //!
 //! `══▶` is a commit. An instant has one pass, whichever server opens it. A server that dies leaves its
 //! page to the next one, which reads it again: what was started is found by its key. A pass is made in
-//! turns, each a task of its own: after some pages or some time a server gives it back, and takes the
-//! pass that is due longest. So a list that is slow or never ends delays no other flow's.
+//! turns, each a task of its own: after some pages or some time a server gives it back, and takes
+//! another: of the namespaces in turn, and of each the pass that is due longest. One namespace has not
+//! all places. So a list that is slow or never ends delays no other flow's.
 
 mod compare;
 mod page;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,9 @@ use jiff::Timestamp;
 use semel_flow::release::Reconcile;
 use semel_model::{Fault, ScheduleId, Span};
 use semel_store::reconcile_passes::{self as passes, ComparedPage, NewPass, ReconcilePass};
+use semel_store::turns::NamespaceTurns;
 use semel_store::{ReadError, flows};
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::{self, JoinError, JoinSet};
 
 use super::service::{HeldBy, Pace, PassError, Service};
 use crate::catalogue::Release;
@@ -40,6 +42,9 @@ const TAKES_MAX: i64 = 50;
 
 /// How many passes a server makes at a time.
 const TOGETHER: usize = 4;
+
+/// How many of them are of one namespace, which must not take the places of the others.
+const TOGETHER_EACH: usize = 3;
 
 /// How many pages of a pass are compared in one turn.
 const TURN_PAGES: i32 = 20;
@@ -63,10 +68,16 @@ pub(super) struct ReconcilePasses {
     /// The state of the control data that `live` is of.
     version: i64,
     live: HashMap<ScheduleId, LiveReconcile>,
+    order: NamespaceTurns,
     turns: JoinSet<Result<(), ReadError>>,
+    /// The namespaces of the passes that are made.
+    made: HashMap<task::Id, i32>,
     /// What the latest turn that failed met.
     failure: Option<PassError>,
 }
+
+/// How a turn ended.
+type EndedTurn = Result<(task::Id, Result<(), ReadError>), JoinError>;
 
 /// A live release that reconciles.
 struct LiveReconcile {
@@ -82,7 +93,9 @@ impl ReconcilePasses {
             pace: Pace::from_start(Duration::from_secs(1)),
             version: 0,
             live: HashMap::new(),
+            order: NamespaceTurns::default(),
             turns: JoinSet::new(),
+            made: HashMap::new(),
             failure: None,
         }
     }
@@ -134,24 +147,30 @@ impl ReconcilePasses {
         Ok(())
     }
 
-    /// Takes as many passes as there is room for, those that are due longest, and begins their turns.
+    /// Takes as many passes as there is room for, of the namespaces in turn, and begins their turns.
     async fn take_due(&mut self) -> Result<(), ReadError> {
         while self.turns.len() < TOGETHER {
-            let Some(pass) = passes::take(self.runtime.cell.every(), LEASE).await? else {
+            let full = full_namespaces(self.made.values().copied());
+            let every = self.runtime.cell.every();
+            let Some(pass) = passes::take(every, &mut self.order, &full, LEASE).await? else {
                 return Ok(());
             };
-            self.turns.spawn(make(self.runtime.clone(), pass));
+            let namespace_id = pass.new.namespace_id;
+            let turn = self.turns.spawn(make(self.runtime.clone(), pass));
+            self.made.insert(turn.id(), namespace_id);
         }
         Ok(())
     }
 
     /// Notes how a turn ended.
-    fn end(&mut self, ended: Result<Result<(), ReadError>, JoinError>) {
-        match ended {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => self.failure = Some(error.into()),
-            Err(panicked) => self.failure = Some(panicked.into()),
-        }
+    fn end(&mut self, ended: EndedTurn) {
+        let (id, failure): (_, Option<PassError>) = match ended {
+            Ok((id, Ok(()))) => (id, None),
+            Ok((id, Err(error))) => (id, Some(error.into())),
+            Err(panicked) => (panicked.id(), Some(panicked.into())),
+        };
+        self.made.remove(&id);
+        self.failure = failure.or(self.failure.take());
     }
 }
 
@@ -168,7 +187,7 @@ impl Service for ReconcilePasses {
     }
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
-        while let Some(ended) = self.turns.try_join_next() {
+        while let Some(ended) = self.turns.try_join_next_with_id() {
             self.end(ended);
         }
         if let Some(failure) = self.failure.take() {
@@ -182,7 +201,7 @@ impl Service for ReconcilePasses {
 
     /// There is room for another turn.
     async fn wake_up(&mut self) {
-        match self.turns.join_next().await {
+        match self.turns.join_next_with_id().await {
             Some(ended) => self.end(ended),
             None => std::future::pending().await,
         }
@@ -191,6 +210,18 @@ impl Service for ReconcilePasses {
     async fn finish(&mut self) {
         while self.turns.join_next().await.is_some() {}
     }
+}
+
+/// The namespaces that have their share of the places.
+fn full_namespaces(made: impl Iterator<Item = i32>) -> Vec<i32> {
+    let mut counts: BTreeMap<i32, usize> = BTreeMap::new();
+    for namespace_id in made {
+        *counts.entry(namespace_id).or_default() += 1;
+    }
+    let full = counts
+        .into_iter()
+        .filter(|(_, count)| *count >= TOGETHER_EACH);
+    full.map(|(namespace_id, _)| namespace_id).collect()
 }
 
 /// The pass of the latest instant that has come and is not decided.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use semel_steps::failpoint::failpoint;
 use semel_store::replay_plans::{self, ItemOutcome, TakenPlan};
+use semel_store::turns::NamespaceTurns;
 
 use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
@@ -21,6 +22,7 @@ const TURN: Duration = Duration::from_secs(1);
 pub(super) struct ReplayPlans {
     runtime: Arc<Runtime>,
     pace: Pace,
+    turns: NamespaceTurns,
 }
 
 impl ReplayPlans {
@@ -28,6 +30,7 @@ impl ReplayPlans {
         Self {
             runtime,
             pace: Pace::every(Duration::from_secs(1)),
+            turns: NamespaceTurns::default(),
         }
     }
 
@@ -69,7 +72,8 @@ impl Service for ReplayPlans {
     }
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
-        let Some(plan) = replay_plans::take(self.runtime.cell.home()).await? else {
+        let home = self.runtime.cell.home();
+        let Some(plan) = replay_plans::take(home, &mut self.turns).await? else {
             return Ok(self.pace.interval);
         };
         if !self.runtime.end_unauthorised_plan(&plan).await? {

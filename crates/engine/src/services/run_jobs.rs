@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use semel_store::run_jobs::{self, JobOutcome};
+use semel_store::turns::NamespaceTurns;
 
 use super::service::{HeldBy, Pace, PassError, Service};
 use crate::metrics::Metrics;
@@ -20,6 +21,7 @@ const TURN: Duration = Duration::from_secs(1);
 pub(super) struct RunJobs {
     runtime: Arc<Runtime>,
     pace: Pace,
+    turns: NamespaceTurns,
 }
 
 impl RunJobs {
@@ -27,6 +29,7 @@ impl RunJobs {
         Self {
             runtime,
             pace: Pace::every(Duration::from_secs(1)),
+            turns: NamespaceTurns::default(),
         }
     }
 }
@@ -45,7 +48,7 @@ impl Service for RunJobs {
 
     async fn pass(&mut self) -> Result<Duration, PassError> {
         let home = || self.runtime.cell.home();
-        let Some(job) = run_jobs::take(home()).await? else {
+        let Some(job) = run_jobs::take(home(), &mut self.turns).await? else {
             return Ok(self.pace.interval);
         };
         if self.runtime.end_unauthorised_job(&job).await? {

@@ -6,8 +6,9 @@ use semel_model::{ScheduleId, Span};
 use semel_store::audit::AuditEntry;
 use semel_store::clock;
 use semel_store::reconcile_passes::{
-    self as passes, ComparedPage, ItemVerdict, NewPass, PassCounts, ReconcileItem,
+    self as passes, ComparedPage, ItemVerdict, NewPass, PassCounts, ReconcileItem, ReconcilePass,
 };
+use semel_store::turns::NamespaceTurns;
 use std::time::Duration;
 
 use crate::world::World;
@@ -26,6 +27,11 @@ fn pass_at(nominal: &str) -> Result<NewPass> {
         dry_run: false,
         asked_by: None,
     })
+}
+
+async fn take(world: &World) -> Result<Option<ReconcilePass>> {
+    let turns = &mut NamespaceTurns::default();
+    Ok(passes::take(world.cell.every(), turns, &[], LEASE).await?)
 }
 
 fn page(next: Option<&str>) -> ComparedPage {
@@ -56,10 +62,10 @@ async fn an_instant_has_one_pass_and_one_server_holds_it() -> Result<()> {
 
     let opened = passes::open(cell, &new, None).await?;
     let again = passes::open(cell, &new, None).await?;
-    let taken = passes::take(world.cell.every(), LEASE).await?;
-    let other = passes::take(world.cell.every(), LEASE).await?;
+    let taken = take(&world).await?;
+    let other = take(&world).await?;
     clock::move_ahead(&world.cell, Duration::from_secs(601)).await?;
-    let later = passes::take(world.cell.every(), LEASE).await?;
+    let later = take(&world).await?;
 
     assert_eq!((opened, again), (true, false));
     assert_eq!(taken.context("a pass")?.epoch, 1);
@@ -79,10 +85,10 @@ async fn a_page_is_recorded_once_by_the_server_that_took_it_last() -> Result<()>
     let new = pass_at("2026-01-01T01:00:00Z")?;
     let cell = world.cell.of(new.id);
     passes::open(cell, &new, None).await?;
-    let late = passes::take(world.cell.every(), LEASE).await?;
+    let late = take(&world).await?;
     let late = late.context("a pass")?;
     clock::move_ahead(&world.cell, Duration::from_secs(601)).await?;
-    let pass = passes::take(world.cell.every(), LEASE).await?;
+    let pass = take(&world).await?;
     let mut pass = pass.context("the pass")?;
 
     let next = Some("https://shop.example/2");
@@ -116,7 +122,7 @@ async fn a_pass_keeps_two_thousand_items_and_counts_all() -> Result<()> {
     let new = pass_at("2026-01-01T01:00:00Z")?;
     let cell = world.cell.of(new.id);
     passes::open(cell, &new, None).await?;
-    let pass = passes::take(world.cell.every(), LEASE).await?;
+    let pass = take(&world).await?;
     let mut pass = pass.context("a pass")?;
     let item = |index| ReconcileItem {
         index,
@@ -158,19 +164,52 @@ async fn a_pass_that_is_given_back_stands_behind_others_and_is_alone_of_its_recu
     assert!(!passes::open(cell, &second, None).await?, "one is open");
     assert!(passes::open(cell, &asked, None).await?, "an operator asks");
 
-    let taken = passes::take(world.cell.every(), LEASE).await?;
+    let taken = take(&world).await?;
     let taken = taken.context("a pass")?;
     passes::give_back(cell, &taken).await?;
-    let next = passes::take(world.cell.every(), LEASE).await?;
-    let again = passes::take(world.cell.every(), LEASE).await?;
+    let next = take(&world).await?;
+    let again = take(&world).await?;
     let (next, again) = (next.context("a pass")?, again.context("a pass")?);
     passes::give_back(cell, &taken).await?;
-    let late = passes::take(world.cell.every(), LEASE).await?;
+    let late = take(&world).await?;
 
     assert_eq!(taken.new.nominal, first.nominal);
     assert_eq!(next.new.nominal, asked.nominal, "it was due for longer");
     assert_eq!((again.new.nominal, again.epoch), (first.nominal, 2));
     assert!(late.is_none(), "a late server gives nothing back");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_flow_has_one_open_pass_that_was_asked_for_and_one_that_is_a_dry_run() -> Result<()> {
+    let world = World::start().await?;
+    let asked = |nominal, dry_run| -> Result<NewPass> {
+        Ok(NewPass {
+            asked_by: Some("token:ada".to_owned()),
+            dry_run,
+            ..pass_at(nominal)?
+        })
+    };
+    let first = asked("2026-01-01T01:00:00Z", false)?;
+    let second = asked("2026-01-01T02:00:00Z", false)?;
+    let dry = asked("2026-01-01T03:00:00Z", true)?;
+    let cell = world.cell.of(first.id);
+    let act = AuditEntry::new(1, "token:ada", "reconcile.run", "orders");
+
+    let opened = passes::open(cell, &first, Some(&act)).await?;
+    let again = passes::open(cell, &second, Some(&act)).await?;
+    let dry_too = passes::open(cell, &dry, Some(&act)).await?;
+    let open = passes::find_open_asked(cell, 1, first.id, false).await?;
+    let elsewhere = passes::find_open_asked(cell, 2, first.id, false).await?;
+    let taken = take(&world).await?.context("a pass")?;
+    assert!(passes::postpone(cell, &taken, "http-403: no", None).await?);
+    let after = passes::open(cell, &second, Some(&act)).await?;
+
+    assert_eq!((opened, again, dry_too), (true, false, true));
+    assert_eq!(open.context("the open one")?.new.nominal, first.nominal);
+    assert!(elsewhere.is_none());
+    assert_eq!(taken.new.nominal, first.nominal);
+    assert!(after, "the first has ended");
     Ok(())
 }
 
@@ -185,11 +224,11 @@ async fn a_pass_that_is_given_up_is_taken_no_more_and_the_latest_is_kept() -> Re
     let act = AuditEntry::new(1, "token:ada", "reconcile.run", "orders");
     for one in [&old, &new] {
         passes::open(cell, one, Some(&act)).await?;
-        let pass = passes::take(world.cell.every(), LEASE).await?;
+        let pass = take(&world).await?;
         let pass = pass.context("a pass")?;
         assert!(passes::postpone(cell, &pass, "http-403: no", None).await?);
     }
-    let taken = passes::take(world.cell.every(), LEASE).await?;
+    let taken = take(&world).await?;
     clock::move_ahead(&world.cell, Duration::from_secs(10)).await?;
 
     let forgotten = passes::forget(world.cell.every(), Span::from_secs(5)).await?;

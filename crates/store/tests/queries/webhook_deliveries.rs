@@ -9,7 +9,7 @@ use semel_store::claims::start_accepting;
 use semel_store::outbox::{self, OutboxEvent, OutboxTaker};
 use semel_store::sessions;
 use semel_store::webhook_deliveries::{
-    self, DeliveryCapacity, DeliveryResult, DueDelivery, SubscriptionLoad,
+    self, DeliveryCapacity, DeliveryResult, DueDelivery, NamespaceLoad, SubscriptionLoad,
 };
 use uuid::Uuid;
 
@@ -69,6 +69,74 @@ async fn the_least_recently_served_subscription_is_next() -> Result<()> {
 
     let (once, twice) = order.split_at(33);
     assert_eq!(once, twice, "every line has one turn before any has two");
+    Ok(())
+}
+
+/// One line of another namespace, younger than all of the first.
+const FILL_OTHER: &str = "
+    INSERT INTO subscriptions (namespace_id, name, event, connection) VALUES (2, 'line', 'order.paid', 'c');
+    INSERT INTO webhook_deliveries (event_id, namespace_id, subscription, connection, event, body, emitted_at,
+                                    due_at)
+    SELECT md5('other-' || n)::uuid, 2, 'line', 'c', 'order.paid', '{}', now(), moment() - interval '1 second'
+      FROM generate_series(1, 3) AS n";
+
+#[tokio::test]
+async fn a_few_deliveries_do_not_wait_behind_many_of_another_namespace() -> Result<()> {
+    let world = World::start().await?;
+    let client = world.cell.reader().await?;
+    client.batch_execute(FILL).await?;
+    client.batch_execute(FILL_OTHER).await?;
+    let share = TOTAL / 8 * 7;
+    let capacity = |total, busy| DeliveryCapacity {
+        each_namespace: share,
+        namespaces: vec![NamespaceLoad {
+            namespace_id: 1,
+            busy,
+            served: 1,
+        }],
+        ..room(&BTreeMap::new(), total)
+    };
+    let lease = Span::from_secs(600);
+
+    let first = webhook_deliveries::take_due(&world.cell, &capacity(TOTAL, 0), lease).await?;
+    let full = webhook_deliveries::take_due(&world.cell, &capacity(TOTAL, share), lease).await?;
+    let last =
+        webhook_deliveries::take_due(&world.cell, &capacity(TOTAL, share - 2), lease).await?;
+
+    let of = |taken: &[DueDelivery], id| taken.iter().filter(|it| it.namespace_id == id).count();
+    assert_eq!((of(&first, 1) as i64, of(&first, 2)), (share, 3));
+    assert!(full.is_empty(), "its share is in flight");
+    assert_eq!(last.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn with_one_place_namespaces_take_turns_however_many_lines_they_have() -> Result<()> {
+    let world = World::start().await?;
+    let client = world.cell.reader().await?;
+    client.batch_execute(FILL).await?;
+    client.batch_execute(FILL_OTHER).await?;
+    let mut served = BTreeMap::<i32, i64>::new();
+
+    let mut order = Vec::new();
+    for number in 1..=6 {
+        let namespaces = served.iter().map(|(namespace_id, served)| NamespaceLoad {
+            namespace_id: *namespace_id,
+            busy: 0,
+            served: *served,
+        });
+        let capacity = DeliveryCapacity {
+            namespaces: namespaces.collect(),
+            ..room(&BTreeMap::new(), 1)
+        };
+        let lease = Span::from_secs(600);
+        for due in webhook_deliveries::take_due(&world.cell, &capacity, lease).await? {
+            served.insert(due.namespace_id, number);
+            order.push(due.namespace_id);
+        }
+    }
+
+    assert_eq!(order, [1, 2, 1, 2, 1, 2]);
     Ok(())
 }
 
@@ -246,7 +314,9 @@ fn room(served: &BTreeMap<String, (i64, i64)>, total: i64) -> DeliveryCapacity {
     DeliveryCapacity {
         total,
         each: EACH,
+        each_namespace: TOTAL,
         lines: lines.collect(),
+        namespaces: Vec::new(),
     }
 }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use semel_model::FlowName;
+use semel_engine::ReconcileError;
+use semel_model::{FlowName, Span};
 use semel_store::reconcile_passes as passes;
 use semel_testkit::peer::Behaviour;
 use semel_testkit::{patience, until};
@@ -106,6 +107,37 @@ steps:
         .collect();
     assert_eq!(keys, ["o-0", "o-1\u{fffd}", "o-2", "o-3"]);
     until_seen(&world.engine, 3).await
+}
+
+#[tokio::test]
+async fn whoever_asks_again_while_a_pass_is_open_gets_it_and_opens_no_other() -> Result<()> {
+    let world = world_of_orders(5, 5).await?;
+    let held = Behaviour::HoldBeforeAnswer;
+    world.peer.next_times("/shop/", 2, held).await?;
+
+    let nominal = ask(&world, None, false).await??;
+    world.peer.until_held(1, patience()).await?;
+    let mut again = Vec::new();
+    for _ in 0..20 {
+        again.push(ask(&world, None, false).await??);
+    }
+    let dry = ask(&world, Some(Span::from_secs(60)), true).await??;
+    let less_far = ask(&world, Some(Span::from_secs(30)), true).await??;
+    let further = ask(&world, Some(Span::from_secs(600)), true).await?;
+    world.peer.until_held(2, patience()).await?;
+    world.peer.let_go().await?;
+    let pass = until_ended(&world, nominal).await?;
+    until_ended(&world, dry).await?;
+
+    assert_eq!(again, [nominal; 20]);
+    assert_ne!(dry, nominal, "a dry run is another pass");
+    assert_eq!(less_far, dry);
+    assert!(
+        matches!(further, Err(ReconcileError::UnderWay)),
+        "{further:?}"
+    );
+    assert_eq!(pass.counts.started, 5);
+    Ok(())
 }
 
 #[tokio::test]
