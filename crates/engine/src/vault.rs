@@ -70,7 +70,6 @@ struct Held {
 
 /// One version of a secret, opened.
 struct Opened {
-    version: i32,
     text: SecretText,
     retires_at: Option<Timestamp>,
     hosts: Vec<String>,
@@ -106,7 +105,8 @@ impl Vault {
     /// Looks again, if control data changed.
     pub(crate) async fn refresh(&self) -> Result<(), ReadError> {
         let version = flows::version(self.cell.home()).await?;
-        let known = self.held().version;
+        let former = self.held();
+        let known = former.version;
         if version == known {
             return Ok(());
         }
@@ -126,7 +126,6 @@ impl Vault {
                 continue;
             };
             let opened = Opened {
-                version: row.version,
                 text,
                 retires_at: row.retires_at,
                 hosts: row.hosts,
@@ -136,7 +135,7 @@ impl Vault {
         }
         let mut destinations: HashMap<i32, Destinations> = HashMap::new();
         for row in connections::list_all(self.cell.home()).await? {
-            let destination = held.link(row);
+            let destination = held.link(row, &former);
             destinations
                 .entry(destination.namespace_id)
                 .or_default()
@@ -223,6 +222,19 @@ impl Vault {
         let bound = secrets::bind(self.cell.home(), namespace_id, name, hosts, act).await?;
         self.refresh().await?;
         Ok(bound)
+    }
+
+    /// Ends the overlap of former values sooner; false where none verifies deliveries for longer than that.
+    pub(crate) async fn retire(
+        &self,
+        namespace_id: i32,
+        name: &str,
+        overlap: Span,
+        act: &AuditEntry,
+    ) -> Result<bool, ReadError> {
+        let retired = secrets::retire(self.cell.home(), namespace_id, name, overlap, act).await?;
+        self.refresh().await?;
+        Ok(retired)
     }
 
     /// Removes a secret; false when there is none.
@@ -347,20 +359,28 @@ impl Vault {
 }
 
 impl Held {
-    /// A connection with the latest versions of the secrets that it names.
-    fn link(&self, row: connections::ConnectionRow) -> Destination {
+    /// A connection with the latest versions of the secrets that it names. Its version is the state of the control
+    /// data in which this process first read it so, which is never reused. The numbers of the rows are: they begin at
+    /// 1 again for a name that was deleted.
+    fn link(&self, row: connections::ConnectionRow, former: &Self) -> Destination {
         let mut named = BTreeMap::new();
-        let mut version = row.version << 32;
         for name in row.connection.secrets() {
             let versions = self.secrets.get(&(row.namespace_id, name.to_owned()));
             let latest = versions.and_then(|versions| versions.first());
             // One that is bound to other hosts is missing here.
             if let Some(latest) = latest.filter(|it| hosts::may_send(&it.hosts, &row.connection)) {
-                version += i64::from(latest.version);
                 named.insert(name.to_owned(), latest.text.clone());
             }
         }
-        Destination::new(row.name, row.namespace_id, version, row.connection, named)
+        let id = row.namespace_id;
+        let mut linked = Destination::new(row.name, id, self.version, row.connection, named);
+        let earlier = former.destinations.get(&id);
+        if let Some(earlier) = earlier.and_then(|all| all.find(&linked.name))
+            && linked.is_unchanged_since(earlier)
+        {
+            linked.version = earlier.version;
+        }
+        linked
     }
 }
 

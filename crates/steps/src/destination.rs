@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use semel_model::{Connection, Fault, FaultKind, SecretText};
+use sha2::{Digest as _, Sha256};
 
 use crate::redact::Redactor;
 
@@ -13,14 +14,21 @@ pub struct Destination {
     pub name: String,
     /// The namespace that owns it.
     pub namespace_id: i32,
-    /// Grows when the connection or one of its secrets changes: pools and tokens that belong to
-    /// another version are not used.
+    /// Grows when the connection or one of its secrets changes, also where it is deleted and created again: of
+    /// two destinations of one name, the one with the greater version is newer.
     pub version: i64,
     /// What its owner says of it.
     pub connection: Connection,
     secrets: BTreeMap<String, SecretText>,
     redactor: OnceLock<Arc<Redactor>>,
+    identity: OnceLock<Identity>,
 }
+
+/// Version, settings and secrets of a destination, as a digest. A token, a pool or a client is used for the
+/// destination that it was made for and no other, whatever the numbers of its rows say: they begin at 1 again after a
+/// delete. Neither logged nor stored, because short secrets could be guessed from it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity([u8; 32]);
 
 impl Destination {
     /// A connection with its secrets, by name.
@@ -39,7 +47,33 @@ impl Destination {
             connection,
             secrets,
             redactor: OnceLock::new(),
+            identity: OnceLock::new(),
         }
+    }
+
+    /// Whether the connection and its secrets are what they are in another destination.
+    #[must_use]
+    pub fn is_unchanged_since(&self, earlier: &Self) -> bool {
+        let texts = self.named().map(|(name, text)| (name, text.reveal()));
+        let former = earlier.named().map(|(name, text)| (name, text.reveal()));
+        self.connection == earlier.connection && texts.eq(former)
+    }
+
+    /// What tokens, pools and clients that were made for it are known by.
+    pub(crate) fn identity(&self) -> Identity {
+        *self.identity.get_or_init(|| {
+            let settings = format!("{:?}", self.connection);
+            let named = self.named();
+            let texts = named.flat_map(|(name, text)| [name.as_bytes(), text.reveal().as_bytes()]);
+            let mut hash = Sha256::new();
+            hash.update(self.version.to_be_bytes());
+            // Each part behind its length: none can pass for the end of another.
+            for part in std::iter::once(settings.as_bytes()).chain(texts) {
+                hash.update(part.len().to_be_bytes());
+                hash.update(part);
+            }
+            Identity(hash.finalize().into())
+        })
     }
 
     /// What finds its secrets in what comes back.

@@ -221,7 +221,12 @@ impl HttpExecutor {
             .follow(sending, &sending.url, ANSWER_BYTES_MAX, Some(store))
             .await;
         match answer {
-            Ok(answer) => answer.outcome(),
+            Ok(answer) => {
+                let answers = &self.reach.answers;
+                answer
+                    .read_outcome(answers, sending.route.namespace_id)
+                    .await
+            }
             Err(outcome) => outcome,
         }
     }
@@ -291,7 +296,16 @@ impl HttpExecutor {
         if !self.gate.is_open() {
             return Err(Outcome::Failed(lease_lost()));
         }
-        let exchange = sending.client.send(outgoing);
+        let client = match sending.signed.is_at_home(url) {
+            true => sending.client.clone(),
+            // The certificate of the connection and what it trusts besides stay at its origin, as its headers do.
+            false => {
+                let timeout = timeout_of(request, sending.route);
+                let namespace_id = sending.route.namespace_id;
+                self.clients.usual(namespace_id, sending.pooling, timeout)
+            }
+        };
+        let exchange = client.send(outgoing);
         match SENDING.scope(sending_state.clone(), exchange).await {
             Ok(response) if response.status == StatusCode::UNAUTHORIZED => {
                 let answer = Answer::read(response, room).await?;

@@ -4,7 +4,9 @@
 use anyhow::{Context, Result};
 use semel_model::Event;
 use semel_model::run::RunState;
-use semel_store::{journal, runs};
+use semel_store::audit::AuditEntry;
+use semel_store::{connections, journal, runs};
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -20,6 +22,11 @@ struct Recorder {
 impl Recorder {
     /// Answers requests one after the other with these statuses; 0 closes without an answer.
     async fn start(statuses: &'static [u16]) -> Result<Self> {
+        Self::start_with(statuses, "{}").await
+    }
+
+    /// The same, with this body in every answer.
+    async fn start_with(statuses: &'static [u16], body: &'static str) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
         let (sender, requests) = mpsc::unbounded_channel();
@@ -29,7 +36,8 @@ impl Recorder {
                 sender.send(read_request(&mut wire).await?)?;
                 if *status > 0 {
                     let answer = format!(
-                        "HTTP/1.1 {status} X\r\ncontent-length: 2\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n{{}}"
+                        "HTTP/1.1 {status} X\r\ncontent-length: {}\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n{body}",
+                        body.len()
                     );
                     wire.write_all(answer.as_bytes()).await?;
                     wire.shutdown().await?;
@@ -78,6 +86,45 @@ fn body(request: &str) -> Result<serde_json::Value> {
 async fn publish(world: &World, http: &str, guard: &str) -> Result<()> {
     let steps = format!("steps:\n  - id: call\n    http: {{ {http}, timeout: 20s }}\n{guard}");
     world.publish(&steps).await
+}
+
+/// Stores the connection `bank`, with a token server at the same address as its destination.
+async fn connect_with_oauth(world: &World, to: &Recorder) -> Result<()> {
+    let oauth = json!({"token_url": format!("{}/token", to.url), "client_id": "semel", "secret": "bank_client"});
+    let to = json!({"http": {"base_url": to.url, "auth": {"oauth2": oauth}}});
+    world.connect("bank", json!({"to": to})).await
+}
+
+#[tokio::test]
+async fn a_connection_created_again_elsewhere_never_sends_the_token_of_the_deleted_one()
+-> Result<()> {
+    let world = World::start().await?;
+    let granted = r#"{"access_token":"first-token","token_type":"bearer"}"#;
+    let mut first = Recorder::start_with(&[200, 201], granted).await?;
+    let granted = r#"{"access_token":"second-token","token_type":"bearer"}"#;
+    let mut second = Recorder::start_with(&[200, 201], granted).await?;
+    world.set_secret("bank_client", "s3cret-1234").await?;
+    connect_with_oauth(&world, &first).await?;
+    let pay = "steps:\n  - id: call\n    http: { connection: bank, post: /pay, json: { a: 1 } }\n";
+    world.publish(pay).await?;
+
+    let (_, before) = world.play(r#"{"id":"1"}"#).await?;
+    // Directly in the database: the engine removes no connection that a live flow uses.
+    let act = AuditEntry::new(world.namespace_id, "test", "connection.delete", "bank");
+    connections::delete(world.engine.cell().home(), world.namespace_id, "bank", &act).await?;
+    connect_with_oauth(&world, &second).await?;
+    let (_, after) = world.play(r#"{"id":"2"}"#).await?;
+
+    assert_eq!(before.state, RunState::Succeeded, "{before:?}");
+    assert_eq!(after.state, RunState::Succeeded, "{after:?}");
+    for (to, token) in [(&mut first, "first-token"), (&mut second, "second-token")] {
+        let requests = to.list();
+        assert_eq!(requests.len(), 2, "{requests:?}");
+        assert!(requests[0].starts_with("POST /token "), "{}", requests[0]);
+        let sent = header(&requests[1], "authorization").context("a token")?;
+        assert_eq!(sent, format!("Bearer {token}"));
+    }
+    Ok(())
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Connections to the databases of others: one pool per version of a destination.
+//! Connections to the databases of others: one pool per identity of a destination.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::link::{Dialer, Place};
-use crate::destination::Destination;
+use crate::destination::{Destination, Identity};
 use crate::egress::Egress;
 use crate::tls;
 use crate::wire::LargeAnswers;
@@ -34,7 +34,7 @@ pub(super) struct Pools {
 
 /// The pool of one destination, pinned to a place that was checked.
 struct PooledConnection {
-    version: i64,
+    identity: Identity,
     place: Place,
     pool: Pool,
 }
@@ -81,13 +81,13 @@ impl Pools {
         addresses.map(Place::Addresses)
     }
 
-    /// The destination's pool. One of another version is left to those who still use it, and so is
+    /// The destination's pool. One that was something else is left to those who still use it, and so is
     /// one whose addresses the host no longer has.
     fn pool(&self, to: &Destination, target: &PostgresTarget, place: Place) -> Result<Pool, Fault> {
         let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
         let name = (to.namespace_id, to.name.clone());
         if let Some(found) = pools.get(&name)
-            && found.version == to.version
+            && found.identity == to.identity()
             && found.place.is_within(&place)
         {
             return Ok(found.pool.clone());
@@ -96,9 +96,8 @@ impl Pools {
             pools.clear();
         }
         let pool = self.open(to, target, place.clone())?;
-        let version = to.version;
         let opened = PooledConnection {
-            version,
+            identity: to.identity(),
             place,
             pool: pool.clone(),
         };

@@ -105,20 +105,24 @@ impl Signed {
         })
     }
 
+    /// Whether an address is at the connection's own origin, or no connection says where that is.
+    pub(super) fn is_at_home(&self, url: &Url) -> bool {
+        let own = self.origin.as_ref();
+        own.is_none_or(|origin| *origin == url.origin())
+    }
+
     /// The headers of a request to an address: all of them at the connection's own origin, and at
     /// another (where a redirect may lead) those that open nothing.
     pub(super) fn headers(&self, url: &Url, asked: &HeaderMap) -> HeaderMap {
-        match &self.origin {
-            Some(origin) if *origin != url.origin() => head::without_credentials(asked),
-            Some(_) | None => {
-                let mut headers = asked.clone();
-                for name in self.headers.keys() {
-                    headers.remove(name);
-                }
-                headers.extend(self.headers.clone());
-                headers
-            }
+        if !self.is_at_home(url) {
+            return head::without_credentials(asked);
         }
+        let mut headers = asked.clone();
+        for name in self.headers.keys() {
+            headers.remove(name);
+        }
+        headers.extend(self.headers.clone());
+        headers
     }
 
     fn add(&mut self, name: HeaderName, value: &str, to: &Destination) -> Result<(), Fault> {

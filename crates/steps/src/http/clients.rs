@@ -22,7 +22,7 @@ use tower::BoxError;
 
 use super::client::Client;
 use super::connect::{Connector, Proxy, Versions};
-use crate::destination::Destination;
+use crate::destination::{Destination, Identity};
 use crate::egress::Egress;
 use crate::gate::SendGate;
 use crate::tls;
@@ -67,7 +67,7 @@ pub(super) struct Clients {
     tls: Arc<ClientConfig>,
     /// By namespace and bound.
     usual: Mutex<HashMap<(i32, Duration), Pair>>,
-    own: Mutex<HashMap<Own, (i64, Pair)>>,
+    own: Mutex<HashMap<Own, (Identity, Pair)>>,
 }
 
 /// Namespace, name and bound of a destination with certificates.
@@ -149,8 +149,8 @@ impl Clients {
         let bound = wire_patience(timeout);
         let name = (to.namespace_id, to.name.clone(), bound);
         let mut own = lock(&self.own);
-        if let Some((version, pair)) = own.get(&name)
-            && *version == to.version
+        if let Some((identity, pair)) = own.get(&name)
+            && *identity == to.identity()
         {
             return Ok(pair.pick(pooling));
         }
@@ -159,7 +159,7 @@ impl Clients {
             // A client that is still used comes back at the price of one handshake.
             own.clear();
         }
-        own.insert(name, (to.version, pair.clone()));
+        own.insert(name, (to.identity(), pair.clone()));
         Ok(pair.pick(pooling))
     }
 

@@ -18,7 +18,7 @@ use super::classify::{describe, find_refusal};
 use super::client::{Client, OutgoingRequest, Response};
 use super::head;
 use super::send_state::{SENDING, SendState};
-use crate::destination::Destination;
+use crate::destination::{Destination, Identity};
 use crate::redact::Redactor;
 
 /// How long a token server may take.
@@ -42,9 +42,8 @@ pub struct Tokens {
     slots: Mutex<HashMap<(i32, String), Arc<Slot>>>,
 }
 
-#[derive(Default)]
 struct Slot {
-    version: i64,
+    identity: Identity,
     /// Held while a token is fetched, so that many runs fetch one.
     token: tokio::sync::Mutex<Option<Kept>>,
 }
@@ -134,7 +133,7 @@ impl Tokens {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let name = (to.namespace_id, to.name.clone());
         if let Some(slot) = slots.get(&name)
-            && slot.version == to.version
+            && slot.identity == to.identity()
         {
             return slot.clone();
         }
@@ -142,8 +141,8 @@ impl Tokens {
             slots.clear();
         }
         let slot = Arc::new(Slot {
-            version: to.version,
-            ..Slot::default()
+            identity: to.identity(),
+            token: tokio::sync::Mutex::default(),
         });
         slots.insert(name, slot.clone());
         slot

@@ -8,7 +8,7 @@ use semel_model::connection::{HttpAuth, LlmShape, LlmTarget, Target};
 use semel_model::request::ExternalRequest;
 use semel_model::{Connection, Guard, Outcome, SecretText};
 use semel_steps::{Attempt, Destination, Egress, Executors, HttpExecutor, Pooling, Reach};
-use semel_testkit::{let_pass, until};
+use semel_testkit::{Program, let_pass, patience, until};
 use serde_json::Value;
 
 use super::bodies::Folder;
@@ -205,6 +205,21 @@ async fn a_token_that_was_taken_back_is_fetched_anew_by_the_next_attempt() {
 }
 
 #[tokio::test]
+async fn a_token_goes_to_no_other_host_whatever_the_version_of_its_connection() {
+    let (first, second) = (Stage::start().await.unwrap(), Stage::start().await.unwrap());
+    let caller = caller(&Reach::open());
+    let known = first.destination(oauth2(&first, ""), &[CLIENT]);
+    // Deleted and created again: the same name and version.
+    let again = second.destination(oauth2(&second, ""), &[CLIENT]);
+
+    done(ask(&caller, &known, &first.url("/guarded")).await);
+    done(ask(&caller, &again, &second.url("/guarded")).await);
+
+    assert_eq!(first.counts().await["tokens"], 1);
+    assert_eq!(second.counts().await["tokens"], 1, "a token of its own");
+}
+
+#[tokio::test]
 async fn a_token_is_fetched_anew_before_it_expires() {
     let stage = Stage::start().await.unwrap();
     let caller = caller(&Reach::open());
@@ -370,6 +385,68 @@ async fn a_client_certificate_authenticates_the_client() {
         failed(ask(&caller, &unreadable, &url).await).code,
         "connection-invalid"
     );
+}
+
+/// What the process of the redirect is told: where it begins, where that leads, the certificate and its key.
+const REDIRECT: [&str; 4] = [
+    "SEMEL_TEST_STAGE",
+    "SEMEL_TEST_OTHER",
+    "SEMEL_TEST_CERTIFICATE",
+    "SEMEL_TEST_KEY",
+];
+
+/// What a process trusts besides is read from its environment, so that the redirect is followed in another.
+#[tokio::test]
+async fn a_client_certificate_stays_at_the_origin_of_its_connection() {
+    let papers = Papers::issue().await;
+    let [cert, key, ca] = ["server.pem", "server.key", "ca.pem"].map(|name| papers.path(name));
+    let arguments = ["--cert", &cert, "--key", &key, "--client-ca", &ca];
+    let stage = Stage::with(&arguments).await.unwrap();
+    let other = Stage::with(&arguments).await.unwrap();
+    let told = [
+        stage.https_url(""),
+        other.https_url("/echo"),
+        papers.read("client.pem"),
+        papers.read("client.key"),
+    ];
+
+    let mut followed = Program::at(std::env::current_exe().unwrap())
+        .args(["http::auth::redirect_away", "--exact", "--ignored"])
+        .env("SSL_CERT_FILE", &ca);
+    for (name, value) in REDIRECT.iter().zip(told) {
+        followed = followed.env(name, value);
+    }
+    let ended = followed.run(patience()).await.unwrap();
+
+    assert!(ended.status.success(), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("1 passed"), "{}", ended.stdout);
+}
+
+#[tokio::test]
+#[ignore = "runs in a process of its own, which trusts both stages"]
+async fn redirect_away() {
+    let [stage, other, certificate, key] = REDIRECT.map(|name| std::env::var(name).unwrap());
+    let auth = HttpAuth::Mtls {
+        certificate,
+        secret: "key".to_owned(),
+    };
+    let mut goal = target(&stage, auth);
+    goal.redirects = 1;
+    let to = destination(goal, &[("key", &key)]);
+    let caller = caller(&Reach::open());
+    let follow = async |path: String| {
+        let read = get(&format!("{stage}{path}"));
+        caller
+            .send_request(&read, route(Some(&to)), None, Pooling::Shared)
+            .await
+    };
+
+    let here = done(follow("/redirect?to=/echo".to_owned()).await);
+    let away = failed(follow(format!("/redirect?to={other}")).await);
+
+    let client = here.response["json"]["client"].as_str().unwrap().to_owned();
+    assert!(client.contains("semel"), "{client}");
+    assert_eq!(away.code, "sign-in-refused", "it asked for a certificate");
 }
 
 #[tokio::test]
