@@ -3,4 +3,5 @@
 mod floods;
 mod mail;
 mod posts;
+mod starttls;
 pub(crate) mod world;
