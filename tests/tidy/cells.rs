@@ -19,7 +19,7 @@ const CROSSINGS: u32 = 10;
 /// what belongs to one PostgreSQL, writers, and the work that a server takes from it.
 const PLAIN: &[(&str, &[&str])] = &[
     ("approvals.rs", &["start_deciding"]),
-    ("audit/guard.rs", &["is_reached"]),
+    ("audit/guard.rs", &["can_rewrite_record"]),
     ("broadcasts.rs", &["take"]),
     ("claims/accept.rs", &["callers_beside", "start_accepting"]),
     ("clock.rs", &["start", "move_ahead"]),
@@ -61,7 +61,12 @@ const PLAIN: &[(&str, &[&str])] = &[
     ("refused_deliveries.rs", &["append"]),
     (
         "rehearsals.rs",
-        &["create_schema", "drop_abandoned", "drop_schema"],
+        &[
+            "create_schema",
+            "start_clock",
+            "drop_abandoned",
+            "drop_schema",
+        ],
     ),
     ("rehearsals/observe.rs", &["jump"]),
     ("schedules.rs", &["look"]),

@@ -55,6 +55,24 @@ fn whatever_stops_a_server_waits_longer_than_its_bound() -> Result<()> {
     Ok(())
 }
 
+/// A worker runs commands of strangers in the network of the other containers.
+#[test]
+fn the_compose_file_s_database_listens_on_its_socket_alone() -> Result<()> {
+    let compose = fs::read_to_string(root()?.join("packaging/compose.yaml"))?;
+
+    let (_, services) = compose.split_once("\nservices:\n").context("services")?;
+    let database = services.strip_prefix("  postgres:\n");
+    let database = database.and_then(|rest| rest.split_once("\n\n"));
+    let (database, _) = database.context("a database first")?;
+    let (_, worker) = services.split_once("\n  worker:\n").context("a worker")?;
+    let (worker, _) = worker.split_once("\n\n").context("its end")?;
+
+    assert!(database.contains("command: [postgres, -c, listen_addresses=]"));
+    assert!(!database.contains("ports:"), "{database}");
+    assert!(!worker.contains("/var/run/postgresql"), "{worker}");
+    Ok(())
+}
+
 /// The number of seconds that follows the first of a mark, such as `40` of `40s`.
 fn seconds_behind(text: &str, mark: &str) -> Result<u32> {
     let rest = text.split_once(mark).with_context(|| mark.to_owned())?.1;

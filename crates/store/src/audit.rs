@@ -70,7 +70,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     removal::OLD,
     removal::REMOVE,
     removal::LIST,
-    guard::REACHED,
+    guard::CAN_REWRITE_RECORD,
 ];
 
 /// The most characters of a reason.

@@ -29,6 +29,7 @@ mod lane;
 mod scope;
 
 pub use aside::RehearsalSchema;
+use connector::LIVE_SCHEMA;
 pub(crate) use connector::{Connector, LIST_SESSION, PgConnection, Session, WRITER_SESSION};
 pub(crate) use lane::Lane;
 pub use scope::{EveryCell, HomeCell, OneCell, SlotCell};
@@ -183,6 +184,7 @@ impl Cell {
         let connector = Connector {
             config,
             tls,
+            schema: LIVE_SCHEMA.to_owned(),
             accept_unsafe: options.accept_unsafe,
             read_slack: options.read_slack,
         };

@@ -46,13 +46,11 @@ impl Cell {
     pub fn in_schema(&self, schema: &RehearsalSchema) -> Self {
         let mut connector = Connector {
             accept_unsafe: true,
+            schema: schema.as_str().to_owned(),
             ..self.connector.clone()
         };
         let asked = connector.config.get_options().unwrap_or_default();
-        let options = format!(
-            "{asked} -c search_path={} -c synchronous_commit=off",
-            schema.as_str()
-        );
+        let options = format!("{asked} -c synchronous_commit=off");
         connector.config.options(options.trim());
         connector.config.application_name("semel rehearse");
         Self {

@@ -35,6 +35,11 @@ pub(crate) const LIST_SESSION: &str = "
     SET lock_timeout = '1s'; SET default_transaction_read_only = on; SET enable_seqscan = off;
     SET max_parallel_workers_per_gather = 0;";
 
+/// Where a session looks for names, in place of what its role or database says. PostgreSQL would look in the schema
+/// named like the role first, which that role can make: tables there would be taken for the audit record, which
+/// another role guards. Temporary tables come last.
+pub(super) const LIVE_SCHEMA: &str = "public";
+
 /// What a session is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Session {
@@ -53,6 +58,8 @@ pub(crate) enum Session {
 pub(crate) struct Connector {
     pub(crate) config: Config,
     pub(crate) tls: MakeRustlsConnect,
+    /// The only schema in which names are looked for, besides PostgreSQL's own.
+    pub(crate) schema: String,
     pub(crate) accept_unsafe: bool,
     pub(crate) read_slack: u32,
 }
@@ -73,13 +80,19 @@ impl Drop for PgConnection {
 impl Connector {
     /// A connection of its own for a writer.
     pub(crate) async fn open_writer(&self) -> Result<PgConnection, Error> {
-        let wire = self.open().await?;
+        let wire = self.dial().await?;
         self.begin(&wire.client, Session::Writer).await?;
         Ok(wire)
     }
 
-    /// A connection with the server's own settings, of which nothing is asserted yet.
+    /// A connection with the server's own settings, save where it looks for names. Nothing is asserted yet.
     pub(crate) async fn open(&self) -> Result<PgConnection, Error> {
+        let wire = self.dial().await?;
+        wire.client.batch_execute(&self.search_path()).await?;
+        Ok(wire)
+    }
+
+    async fn dial(&self) -> Result<PgConnection, Error> {
         let (client, connection) = self.config.connect(self.tls.clone()).await?;
         let pump = tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -100,7 +113,8 @@ impl Connector {
             Session::People => PEOPLE_SESSION,
             Session::List => LIST_SESSION,
         };
-        let settings = format!("{settings}{}", self.longer_limits(session));
+        let (path, longer) = (self.search_path(), self.longer_limits(session));
+        let settings = format!("{path}{settings}{longer}");
         if self.accept_unsafe {
             return client.batch_execute(&settings).await;
         }
@@ -111,6 +125,10 @@ impl Connector {
             // The assertion finds the words.
             false => client.batch_execute(ASSERT_DURABLE).await,
         }
+    }
+
+    fn search_path(&self) -> String {
+        format!("SET search_path = {}, pg_temp;", self.schema)
     }
 
     /// Settings that lengthen the limits of a session by `read_slack`. Empty without slack, and for the writer: an

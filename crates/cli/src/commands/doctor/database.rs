@@ -128,12 +128,12 @@ async fn derived_tokens(cell: &Cell) -> Line {
 
 /// Whether the audit record is guarded against the role that this looks with, which is the server's.
 async fn record(cell: &Cell) -> Line {
-    match guard::is_reached(cell).await {
+    match guard::can_rewrite_record(cell).await {
         Ok(false) => Line::ok("audit", "the record belongs to another role than this one"),
         Ok(true) => Line::warn(
             "audit",
-            "the database role that Semel uses owns the audit record, and could rewrite it",
-            "give it to another role (packaging/audit-owner.sql), or keep exports elsewhere",
+            "the database role that Semel uses could rewrite the audit record, or stop its sealing",
+            "run packaging/audit-owner.sql, again where an earlier one was run; or keep exports elsewhere",
         ),
         Err(error) => Line::warn("audit", chain(&error), "semel migrate"),
     }
