@@ -1,15 +1,18 @@
 //! The audit record: listed, and read in the order in which it is sealed.
 
 use axum::extract::State;
-use semel_api::types::{AuditFilter, AuditRecord, ChainFilter, Page, RemovedStretch};
+use semel_api::types::{
+    AuditFilter, AuditRecord, ChainFilter, Page, RemovedFilter, RemovedStretch,
+};
 use semel_store::audit::list::{self, ActFilter, ActView};
-use semel_store::audit::{chain, removal};
+use semel_store::audit::{self, AuditEntry, chain, removal};
 use uuid::Uuid;
 
 use crate::answer::{self, Answered};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::cursor;
+use crate::error::ApiError;
 use crate::query::{Params, page_size};
 
 /// `GET /v1/audit`.
@@ -46,6 +49,9 @@ pub(crate) async fn chain(
     Params(filter): Params<ChainFilter>,
 ) -> Answered {
     let limit = page_size(filter.limit);
+    if filter.export == Some(true) {
+        begin_export(&app, &caller, filter.after).await?;
+    }
     let (cell, id) = (app.cell().every(), caller.namespace_id);
     let found = chain::list_chain(cell, id, filter.after, limit).await?;
     let last = found.last().filter(|_| found.len() == usize::from(limit));
@@ -55,11 +61,36 @@ pub(crate) async fn chain(
     answer::ok(&Page { items, next })
 }
 
+/// Records that the chain is exported from behind a position to its present end.
+async fn begin_export(app: &App, caller: &Caller, after: i64) -> Result<(), ApiError> {
+    let id = caller.namespace_id;
+    let heads = chain::list_heads(app.cell().every(), &[id]).await?;
+    let last = heads.first().map_or(0, |head| head.position);
+    let subject = match last > after {
+        true => format!("no. {} to {last}", after.saturating_add(1)),
+        false => format!("nothing behind no. {after}"),
+    };
+    record_export(app, caller, &subject).await
+}
+
+/// Records an export before any of it leaves, so that an export that cannot be recorded does not happen. Actor, token
+/// and address are those of the request.
+pub(crate) async fn record_export(
+    app: &App,
+    caller: &Caller,
+    subject: &str,
+) -> Result<(), ApiError> {
+    let actor = caller.actor();
+    let act = AuditEntry::new(caller.namespace_id, &actor, "audit.export", subject);
+    audit::begin(app.engine.cell().home(), &act).await?;
+    Ok(())
+}
+
 /// `GET /v1/audit/removed`.
 pub(crate) async fn removed(
     State(app): State<App>,
     caller: Caller,
-    Params(filter): Params<ChainFilter>,
+    Params(filter): Params<RemovedFilter>,
 ) -> Answered {
     let limit = page_size(filter.limit);
     let (cell, id) = (app.cell().every(), caller.namespace_id);

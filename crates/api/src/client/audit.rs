@@ -2,7 +2,7 @@
 
 use super::transfer::read;
 use super::{Client, ClientError};
-use crate::types::{AuditFilter, AuditRecord, ChainFilter, Page, RemovedStretch};
+use crate::types::{AuditFilter, AuditRecord, ChainFilter, Page, RemovedFilter, RemovedStretch};
 
 impl Client {
     /// Lists what operators did, latest first.
@@ -21,7 +21,7 @@ impl Client {
     /// Lists the stretches of the chain that retention removed, in its order.
     pub async fn list_removed_audit(
         &self,
-        filter: &ChainFilter,
+        filter: &RemovedFilter,
     ) -> Result<Page<RemovedStretch>, ClientError> {
         read(self.get(&["v1", "audit", "removed"]).query(filter)).await
     }

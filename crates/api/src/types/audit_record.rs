@@ -152,4 +152,19 @@ pub struct ChainFilter {
     /// The most of one page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u16>,
+    /// `true` with the first page of an export: the record gets an act `audit.export`. Absent with later pages, and where nothing is exported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub export: Option<bool>,
+}
+
+/// Which removed stretches to list, in their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RemovedFilter {
+    /// Behind this position.
+    #[serde(default)]
+    pub after: i64,
+    /// The most of one page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u16>,
 }

@@ -196,6 +196,7 @@ async fn each_namespace_has_a_chain_of_its_own_without_gaps() -> Result<()> {
     let half = ChainFilter {
         after: 6,
         limit: Some(2),
+        export: None,
     };
     let part = world.client.read_audit_chain(&half).await?;
 
@@ -249,6 +250,65 @@ async fn an_act_is_sealed_however_long_no_server_ran() -> Result<()> {
     tx.commit().await?;
 
     seal(&world).await
+}
+
+#[tokio::test]
+async fn an_export_of_the_chain_is_an_act_and_reading_it_is_none() -> Result<()> {
+    let world = World::start().await?;
+    for actor in ["token:ada", "token:ben", "token:cid"] {
+        act(&world, "main", actor, "key.drop").await?;
+    }
+    world.engine.suspend();
+    seal(&world).await?;
+    let exports = async || -> Result<Vec<AuditRecord>> {
+        let filter = AuditFilter {
+            action: Some("audit.export".to_owned()),
+            ..AuditFilter::default()
+        };
+        Ok(world.client.list_audit(&filter).await?.items)
+    };
+    let read = async |after: i64, export: Option<bool>| -> Result<Option<String>> {
+        let filter = ChainFilter {
+            after,
+            limit: Some(1),
+            export,
+        };
+        Ok(world.client.read_audit_chain(&filter).await?.next)
+    };
+
+    let all = ChainFilter::default();
+    let whole = world.client.read_audit_chain(&all).await?.items;
+    let last = whole.last().and_then(|act| act.position);
+    let last = last.context("a sealed act")?;
+    read(0, Some(false)).await?;
+    let by_reading = exports().await?;
+    let mut next = read(0, Some(true)).await?;
+    while let Some(position) = next {
+        next = read(position.parse()?, None).await?;
+    }
+    let by_exporting = exports().await?;
+    read(2, Some(true)).await?;
+    read(last, Some(true)).await?;
+    let all = exports().await?;
+    let owner = world.database.connect().await?;
+    let refuse = "ALTER TABLE audit ADD CONSTRAINT none CHECK (false) NOT VALID";
+    owner.batch_execute(refuse).await?;
+    let unrecorded = read(0, Some(true)).await;
+
+    assert!(by_reading.is_empty(), "pages and polls are no exports");
+    let [export] = by_exporting.as_slice() else {
+        anyhow::bail!("once, and not once for each page: {by_exporting:?}");
+    };
+    let token = token_format::parse(&world.token).context("a token")?;
+    assert_eq!(export.actor, "token:test");
+    assert_eq!(export.token, Some(TokenId::from_uuid(token.id)));
+    assert_eq!(export.address.as_deref(), Some("127.0.0.1"));
+    let subjects: Vec<&str> = all.iter().map(|act| act.subject.as_str()).collect();
+    let nothing = format!("nothing behind no. {last}");
+    let (rest, every) = (format!("no. 3 to {last}"), format!("no. 1 to {last}"));
+    assert_eq!(subjects, [nothing, rest, every], "the latest first");
+    assert!(unrecorded.is_err(), "what cannot be recorded is not sent");
+    Ok(())
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use semel_api::Client;
-use semel_api::types::{AuditRecord, ChainFilter, RemovedStretch, read_digest};
+use semel_api::types::{AuditRecord, ChainFilter, RemovedFilter, RemovedStretch, read_digest};
 use semel_model::audit_chain::ChainEnd;
 use serde::Serialize;
 use serde_json::json;
@@ -28,7 +28,7 @@ const CHANGED: &str =
 /// Each line has the digest of itself and all lines before it. A file that exists is continued: what
 /// was done since is added, if the server's record has the digest that the file ends with. An act is
 /// sealed within seconds. What the server removed as past its time (`serve.audit_keep`) is one line
-/// with the seal that was kept.
+/// with the seal that was kept. The export is an act of the record itself (`audit.export`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   semel audit export audit.jsonl && semel audit verify audit.jsonl")]
@@ -47,8 +47,10 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let opened = OpenOptions::new().create(true).append(true).open(path);
     let mut file = opened.map_err(unwritable)?;
     let (mut added, mut removed) = (0, 0);
+    // The server records an export once, by its first page.
+    let mut begins = Some(true);
     loop {
-        let next = read_next(&client, path, after).await?;
+        let next = read_next(&client, path, after, &mut begins).await?;
         let mut lines = String::new();
         for stretch in &next.removed {
             lines.push_str(&line(stretch)?);
@@ -88,6 +90,7 @@ async fn must_continue(client: &Client, path: &Path, end: ChainEnd) -> Result<()
     let filter = ChainFilter {
         after: end.position.saturating_sub(1),
         limit: Some(1),
+        export: None,
     };
     let page = client.read_audit_chain(&filter).await?;
     let act = page.items.first();
@@ -124,7 +127,12 @@ struct Next {
 
 /// Reads what follows a position: the seals of what was removed, then acts. Where retention was at work between the
 /// two questions, both are asked again.
-async fn read_next(client: &Client, path: &Path, after: i64) -> Result<Next, Problem> {
+async fn read_next(
+    client: &Client,
+    path: &Path,
+    after: i64,
+    begins: &mut Option<bool>,
+) -> Result<Next, Problem> {
     let next = after.saturating_add(1);
     let mut missing = next;
     for _ in 0..TRIES {
@@ -139,6 +147,7 @@ async fn read_next(client: &Client, path: &Path, after: i64) -> Result<Next, Pro
         let filter = ChainFilter {
             after,
             limit: Some(PAGE),
+            export: begins.take(),
         };
         let page = client.read_audit_chain(&filter).await?;
         match page.items.first().and_then(|act| act.position) {
@@ -165,7 +174,7 @@ async fn read_next(client: &Client, path: &Path, after: i64) -> Result<Next, Pro
 async fn list_removed(client: &Client, after: i64) -> Result<Vec<RemovedStretch>, Problem> {
     let mut removed: Vec<RemovedStretch> = Vec::new();
     loop {
-        let filter = ChainFilter {
+        let filter = RemovedFilter {
             after: removed.last().map_or(after, |it| it.last),
             limit: Some(PAGE),
         };

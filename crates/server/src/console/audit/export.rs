@@ -1,5 +1,6 @@
 //! The audit record as a file: what a filter finds, as CSV or JSON.
 
+use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
@@ -9,6 +10,8 @@ use semel_model::Right;
 
 use super::filter;
 use crate::answer::Answered;
+use crate::app::App;
+use crate::audit::record_export;
 use crate::console::visit::Visit;
 use crate::console::{runs, words};
 use crate::error::ApiError;
@@ -20,7 +23,7 @@ const ACTS_MAX: usize = 10_000;
 const HEADER: &str = "at,actor,action,subject,reason,run,position,digest\r\n";
 
 /// `GET /console/{namespace}/audit/export`.
-pub(in crate::console) async fn export(visit: Visit) -> Answered {
+pub(in crate::console) async fn export(State(app): State<App>, visit: Visit) -> Answered {
     if visit.lacks(Right::Audit).is_some() {
         return Err(visit.caller().lacks(Right::Audit));
     }
@@ -33,6 +36,7 @@ pub(in crate::console) async fn export(visit: Visit) -> Answered {
         }
     };
     let acts = read(&visit).await?;
+    record_export(&app, visit.caller(), &extent(&acts)).await?;
     match as_table {
         true => Ok(file(table(&acts), "text/csv; charset=utf-8", "audit.csv")),
         false => match serde_json::to_string_pretty(&acts) {
@@ -65,6 +69,15 @@ async fn read(visit: &Visit) -> Result<Vec<AuditRecord>, ApiError> {
             Some(next) => cursor = next,
             None => return Ok(acts),
         }
+    }
+}
+
+/// The extent of a file, by the ids of its acts: an act that is not sealed yet has no position.
+fn extent(acts: &[AuditRecord]) -> String {
+    let numbers = || acts.iter().map(|act| act.id);
+    match (numbers().min(), numbers().max()) {
+        (Some(first), Some(last)) => format!("{} acts, id {first} to {last}", acts.len()),
+        (None, _) | (_, None) => "no acts".to_owned(),
     }
 }
 

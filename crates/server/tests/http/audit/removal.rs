@@ -1,7 +1,7 @@
 //! Retention of the audit record: what is removed keeps its seal, and nothing else goes.
 
 use anyhow::{Context, Result, ensure};
-use semel_api::types::ChainFilter;
+use semel_api::types::{ChainFilter, RemovedFilter};
 use semel_engine::{DUTIES, Engine};
 use semel_model::Span;
 use semel_model::audit_chain::ChainEnd;
@@ -66,7 +66,8 @@ async fn acts_past_their_time_are_removed_and_their_seal_keeps_the_chain_whole()
     let second = remove(&world, "main", 1).await?;
     let elsewhere = remove(&world, "elsewhere", 30).await?;
 
-    let stretches = world.client.list_removed_audit(&all).await?.items;
+    let removed = RemovedFilter::default();
+    let stretches = world.client.list_removed_audit(&removed).await?.items;
     let left = world.client.read_audit_chain(&all).await?.items;
     let mut passed = ChainEnd::START;
     for stretch in &stretches {

@@ -2,7 +2,7 @@
 //! deliveries; waits.
 
 use anyhow::{Context, Result, ensure};
-use semel_api::types::{Cancel, RunStatus, StartRun};
+use semel_api::types::{AuditFilter, Cancel, RunStatus, StartRun};
 use semel_model::{Right, RunId};
 use semel_testkit::until_some;
 use serde_json::{Value, json};
@@ -59,6 +59,11 @@ async fn the_audit_record_is_filtered_and_exported() -> Result<()> {
         .await?;
     let viewer = Browser::with_rights(&world, "viewer", Right::Read.into()).await?;
     let denied = viewer.get(&format!("{export}&format=csv")).await?;
+    let exports = AuditFilter {
+        action: Some("audit.export".to_owned()),
+        ..AuditFilter::default()
+    };
+    let exports = world.client.list_audit(&exports).await?.items;
 
     let (one, two) = (one.to_string(), two.to_string());
     ensure!(of_one.contains(&one) && !of_one.contains(&two), "{of_one}");
@@ -80,6 +85,19 @@ async fn the_audit_record_is_filtered_and_exported() -> Result<()> {
     let acts: Vec<Value> = serde_json::from_str(&json_file.text())?;
     assert_eq!(acts.len(), 1);
     assert_eq!(acts[0]["subject"], one);
+    let number = acts[0]["id"].as_i64().context("its number")?;
+    let extent = format!("1 acts, id {number} to {number}");
+    let of_files: Vec<&str> = exports.iter().map(|it| it.subject.as_str()).collect();
+    assert_eq!(
+        of_files,
+        [extent.as_str(), extent.as_str()],
+        "one act for each file, none for pages and refusals"
+    );
+    for act in &exports {
+        assert_eq!(act.actor, "token:test");
+        assert_eq!(act.address.as_deref(), Some("127.0.0.1"));
+        ensure!(act.token.is_some(), "{act:?}");
+    }
     assert_eq!(denied.status, 403);
     let wrong = browser.get("/console/main/audit?since=then").await?;
     assert_eq!(wrong.status, 400);
