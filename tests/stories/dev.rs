@@ -33,6 +33,45 @@ async fn dev_announces_a_new_flow_and_is_found_from_a_subfolder() -> Result<()> 
 }
 
 #[tokio::test]
+async fn a_flow_goes_live_when_its_connection_appears() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let dev = begin(home.path()).await?;
+    let flow = "flow: paid\ntrigger: { webhook: { auth: none, key: input.id } }\nsteps:\n  \
+        - { id: charge, guard: review, http: { connection: shop, post: /charges, json: { n: 1 } } }\n";
+    std::fs::write(home.path().join("paid.flow.yaml"), flow)?;
+    dev.until_line("paid.flow.yaml is not live", patience())
+        .await?;
+
+    run(
+        home.path(),
+        "semel connection create shop --kind http --base-url https://shop.example",
+    )
+    .await?;
+
+    dev.until_line("paid r1 is live", patience()).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn dev_does_not_say_that_the_flow_of_a_file_stays_live_that_it_never_published() -> Result<()>
+{
+    let home = tempfile::tempdir()?;
+    let dev = begin(home.path()).await?;
+    let file = home.path().join("broken.flow.yaml");
+    std::fs::write(&file, "flow: broken\n")?;
+    dev.until_line("broken.flow.yaml is not live", patience())
+        .await?;
+
+    std::fs::remove_file(&file)?;
+
+    let line = dev
+        .until_line("broken.flow.yaml was deleted", patience())
+        .await?;
+    ensure!(line.contains("had not been published"), "{line}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn dev_restarts_a_crashed_database_and_runs_continue() -> Result<()> {
     let home = tempfile::tempdir()?;
     let dev = begin(home.path()).await?;
@@ -68,6 +107,33 @@ async fn a_dev_that_was_killed_is_known_dead_at_the_next_start() -> Result<()> {
     // A name goes once its session is ended.
     let is_ended = |names: &String| names.lines().count() == 1 && *names != killed;
     until("its session to be ended", async || Ok(names()?), is_ended).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_database_that_came_with_the_folder_is_refused_before_it_is_started() -> Result<()> {
+    let home = tempfile::tempdir()?;
+    let kept = home.path().join(".semel/pg");
+    std::fs::create_dir_all(kept.join("data"))?;
+    for folder in [kept.clone(), kept.join("data")] {
+        std::fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    }
+    std::fs::write(kept.join("data/PG_VERSION"), "15\n")?;
+    let planted = home.path().join("planted");
+    let settings = format!("archive_command = 'touch {}'\n", planted.display());
+    std::fs::write(kept.join("data/postgresql.conf"), settings)?;
+
+    let dev = Program::semel()?.arg("dev").current_dir(home.path());
+    let refused = dev.run(patience()).await?;
+
+    ensure!(!refused.status.success());
+    let said = format!("{}{}", refused.stdout, refused.stderr);
+    ensure!(said.contains("--trust-folder"), "{said}");
+    ensure!(
+        !kept.join("data/postgresql.auto.conf").exists(),
+        "untouched"
+    );
+    ensure!(!kept.join("log").exists() && !planted.exists());
     Ok(())
 }
 

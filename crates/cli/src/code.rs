@@ -15,6 +15,10 @@ pub(crate) const FILE_NOT_FOUND: &str = "file-not-found";
 pub(crate) const TOKEN_MISSING: &str = "token-missing";
 /// The token is not sent to the configured server.
 pub(crate) const TOKEN_WITHHELD: &str = "token-withheld";
+/// The value of a secret is not sent to the configured server.
+pub(crate) const SECRET_WITHHELD: &str = "secret-withheld";
+/// Somebody else may have made the folder of `semel dev`.
+pub(crate) const FOLDER_UNKNOWN: &str = "folder-unknown";
 /// A `semel dev` runs in this directory.
 pub(crate) const ALREADY_RUNNING: &str = "already-running";
 /// Another program listens there.
@@ -58,7 +62,7 @@ macro_rules! page {
 }
 
 /// The page of each code.
-pub(crate) const PAGES: [(&str, &str); 23] = [
+pub(crate) const PAGES: [(&str, &str); 25] = [
     page!("usage"),
     page!("local"),
     page!("config"),
@@ -66,6 +70,8 @@ pub(crate) const PAGES: [(&str, &str); 23] = [
     page!("file-not-found"),
     page!("token-missing"),
     page!("token-withheld"),
+    page!("secret-withheld"),
+    page!("folder-unknown"),
     page!("already-running"),
     page!("address-in-use"),
     page!("migrations-pending"),
@@ -101,6 +107,8 @@ mod tests {
             FILE_NOT_FOUND,
             TOKEN_MISSING,
             TOKEN_WITHHELD,
+            SECRET_WITHHELD,
+            FOLDER_UNKNOWN,
             ALREADY_RUNNING,
             ADDRESS_IN_USE,
             MIGRATIONS_PENDING,

@@ -1,9 +1,9 @@
 //! The server, as client commands see it: whom to ask, what its refusals mean, and the keys under
 //! which a command can be repeated.
 
-mod destination;
+mod token_target;
 
-pub(crate) use destination::{is_readable_on_the_way, is_this_machine};
+pub(crate) use token_target::{is_loopback, is_readable_on_the_way};
 
 use semel_api::{Client, ClientError, Code};
 use semel_model::id::digest;
@@ -31,12 +31,23 @@ pub(crate) fn client(ctx: &Context) -> Result<Client, Problem> {
         ));
     };
     let elsewhere = ctx.local_url().is_none_or(|local| local != url.value);
+    if let (Source::Local(_), None) = (token.source, ctx.local_url()) {
+        let problem = Problem::new(
+            Outcome::Denied,
+            code::TOKEN_MISSING,
+            "`semel dev` is not running in this directory",
+        );
+        return Err(problem.hint(format!(
+            "start it, or pass --token or set SEMEL_TOKEN for {}",
+            url.value
+        )));
+    }
     if let (Source::Local(_), true) = (token.source, elsewhere) {
         let message = format!("the token of `semel dev` is not sent to {}", url.value);
         let problem = Problem::new(Outcome::Denied, code::TOKEN_MISSING, message);
         return Err(problem.hint("pass --token or set SEMEL_TOKEN for that server"));
     }
-    destination::check(&url, &token, ctx.may_send_in_the_clear())?;
+    token_target::check(&url, &token, ctx.may_send_in_the_clear())?;
     Client::new(&url.value, &token.value).map_err(|error| {
         let said = if url.source == Source::Default {
             String::new()
@@ -45,6 +56,14 @@ pub(crate) fn client(ctx: &Context) -> Result<Client, Problem> {
         };
         Problem::usage(format!("{error}: {}{said}", url.value))
     })
+}
+
+/// The client of the configured server, for a command that sends the value of a secret.
+pub(crate) fn client_for_secret(ctx: &Context) -> Result<Client, Problem> {
+    if let Some(url) = ctx.url() {
+        token_target::check_secret(&url)?;
+    }
+    client(ctx)
 }
 
 /// The key of a command that was given none: the same for the same words, so that repeating the

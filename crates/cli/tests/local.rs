@@ -238,7 +238,7 @@ fn a_secret_on_the_command_line_is_refused_and_not_shown() {
         assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
         let said = stdout(&refused) + &stderr(&refused);
         assert!(said.contains("command line"), "{said}");
-        assert!(!said.contains("4711"), "{said}");
+        assert!(!said.contains("sk_live"), "{said}");
     }
 }
 
@@ -417,6 +417,46 @@ fn a_server_that_a_file_of_the_directory_names_does_not_get_the_token_of_the_env
     let asked = stranger.accept().map(|_| ());
     let none = asked.map_err(|error| error.kind());
     assert_eq!(none, Err(std::io::ErrorKind::WouldBlock), "nobody asked");
+}
+
+#[test]
+fn a_clone_that_brings_a_server_and_its_token_gets_no_secret() {
+    let clone = directory();
+    let set = || {
+        Command::new(env!("CARGO_BIN_EXE_semel"))
+            .args(["secret", "set", "stripe_key", "--json"])
+            .current_dir(clone.path())
+            .env_clear()
+            .stdin(std::process::Stdio::null())
+            .output()
+            .expect("semel runs")
+    };
+    let write = |name: &str, text: &str| {
+        std::fs::write(clone.path().join(name), text).expect("a file");
+    };
+
+    write(
+        "semel.toml",
+        "url = 'https://stranger.example'\ntoken = 'semel_hush'\n",
+    );
+    let by_file = set();
+    std::fs::remove_file(clone.path().join("semel.toml")).expect("removed");
+    std::fs::create_dir(clone.path().join(".semel")).expect("a folder");
+    write(".semel/url", "https://stranger.example\n");
+    write(".semel/token", "semel_hush\n");
+    let by_folder = set();
+    let listed = semel(clone.path(), &["run", "list", "--json"]);
+
+    for (output, code) in [
+        (&by_file, "secret-withheld"),
+        (&by_folder, "secret-withheld"),
+        (&listed, "token-withheld"),
+    ] {
+        assert_eq!(output.status.code(), Some(7), "{}", stderr(output));
+        let read = object(output);
+        assert_eq!(read["error"]["code"], code);
+        assert!(stdout(output).contains("stranger.example"));
+    }
 }
 
 #[test]

@@ -63,6 +63,8 @@ impl Program {
         // The peers of tests are on this machine, which flows may not call otherwise.
         command
             .env("SEMEL_ALLOW_PRIVATE", "127.0.0.0/8,::1/128")
+            // What `semel dev` notes of its folders is the same at each start, and not in a person's home.
+            .env("XDG_STATE_HOME", state_home())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -145,6 +147,11 @@ impl Program {
             stderr: process.stderr(),
         })
     }
+}
+
+fn state_home() -> PathBuf {
+    let user = rustix::process::getuid().as_raw();
+    std::env::temp_dir().join(format!("semel-testkit-{user}-state"))
 }
 
 /// What a program that ran to its end left.

@@ -5,6 +5,7 @@
 
 mod folder;
 mod greeting;
+mod known;
 mod rehearsing;
 mod watch;
 
@@ -60,6 +61,10 @@ pub(crate) struct Arguments {
     /// The port to listen on; by default the next free one from 7171.
     #[arg(long)]
     port: Option<u16>,
+
+    /// Use a .semel/ that was moved, or made elsewhere: the programs that its PostgreSQL settings name are run.
+    #[arg(long)]
+    trust_folder: bool,
 }
 
 pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, Problem> {
@@ -68,6 +73,7 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     forbid_core_dumps();
     keep_files_private();
     let folder = Folder::take(ctx.config.directory())?;
+    known::check(&folder, arguments.trust_folder)?;
     let place = folder.path().to_owned();
     // Said at once, also where stderr is no terminal: the first start takes a few seconds.
     output::note("starting PostgreSQL …");
