@@ -158,14 +158,6 @@ impl Flow {
             .filter(|step| matches!(step.action, Action::Approval(_)))
     }
 
-    /// Whether who started a run makes a difference.
-    #[must_use]
-    pub fn asks_who_started(&self) -> bool {
-        self.steps
-            .iter()
-            .any(|step| matches!(&step.action, Action::Approval(approval) if approval.not_starter))
-    }
-
     /// The waits of the flow that a callback ends, by step, in order.
     pub fn callbacks(&self) -> impl Iterator<Item = &Step> {
         self.steps

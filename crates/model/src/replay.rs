@@ -22,8 +22,9 @@ pub struct ReplayPreview {
     /// The first step whose read or function is made again; nothing where all keep their results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// The fingerprint of the input that it would have.
-    pub input: Fingerprint,
+    /// The fingerprint of the input that it would have; absent without the right `payload`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Fingerprint>,
     /// The steps that keep the results of reads, functions and timers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
@@ -108,8 +109,9 @@ pub enum Forecast {
     Performed {
         /// The effect: the key that the destination gets.
         effect: EffectId,
-        /// The fingerprint of what is sent.
-        request: Fingerprint,
+        /// The fingerprint of what is sent; absent without the right `payload`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        request: Option<Fingerprint>,
     },
     /// Whether it happened is unknown.
     InDoubt {
@@ -183,7 +185,7 @@ mod tests {
             last_release: 3,
             release: 4,
             from: None,
-            input: Fingerprint::of(&json!(1)),
+            input: Some(Fingerprint::of(&json!(1))),
             kept: Vec::new(),
             steps,
             notes: Vec::new(),

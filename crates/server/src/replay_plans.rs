@@ -9,16 +9,17 @@ use semel_api::types::{
 };
 use semel_engine::{JobMaker, PlanError, PlanWish};
 use semel_model::run::RunState;
-use semel_model::{ReplayPlanId, RunId};
+use semel_model::{ReplayPlanId, Right, RunId};
 use semel_store::replay_plans::{self, ItemFilter, PlanChange, PlanItemView, PlanView};
 
-use crate::answer::{self, Answered};
+use crate::answer::Answered;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::cursor;
 use crate::error::ApiError;
+use crate::payloads::{self, HasPayload as _};
 use crate::query::{Named, Params, page_size};
 
 /// How many runs of a plan are replayed in a second, where nothing is said.
@@ -74,16 +75,17 @@ pub(crate) async fn list(
     let before = cursor::read(filter.cursor.as_deref())?;
     let (home, limit) = (app.cell().home(), page_size(filter.limit));
     let found = replay_plans::list(home, caller.namespace_id, before, limit).await?;
-    answer::ok(&Page {
+    let page = Page {
         items: found.items.into_iter().map(view).collect(),
         next: found.next.map(cursor::write_position),
-    })
+    };
+    payloads::ok(&caller, page)
 }
 
 /// `GET /v1/replay-plans/{plan}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, plan: Named) -> Answered {
     let plan: ReplayPlanId = plan.read(Code::PlanNotFound)?;
-    answer::ok(&get(&app, caller.namespace_id, plan).await?)
+    payloads::ok(&caller, get(&app, caller.namespace_id, plan).await?)
 }
 
 /// `GET /v1/replay-plans/{plan}/runs`.
@@ -106,10 +108,11 @@ pub(crate) async fn list_runs(
     let found = replay_plans::list_items(app.cell().home(), plan, wanted, limit).await?;
     let last = found.last().filter(|_| found.len() == usize::from(limit));
     let next = last.map(|last| last.run.to_string());
-    answer::ok(&Page {
+    let page = Page {
         items: found.into_iter().map(view_run).collect(),
         next,
-    })
+    };
+    payloads::ok(&caller, page)
 }
 
 /// `POST /v1/replay-plans/{plan}/apply`.
@@ -191,6 +194,7 @@ async fn change(
         headers: &headers,
     };
     let (wanted, reason) = (wanted(&asked), asked.reason);
+    let is_whole = caller.may(Right::Payload);
     let (actor, token) = (caller.actor(), caller.id);
     let (at, namespace_id) = (app.clone(), caller.namespace_id);
     commands::once(app, &caller, command, async move {
@@ -201,7 +205,11 @@ async fn change(
         };
         let changed = at.engine.change_plan(namespace_id, id, wanted, by);
         changed.await?;
-        Reply::new(StatusCode::ACCEPTED, &get(&at, namespace_id, id).await?)
+        let mut plan = get(&at, namespace_id, id).await?;
+        if !is_whole {
+            plan.leave_out();
+        }
+        Reply::new(StatusCode::ACCEPTED, &plan)
     })
     .await
 }

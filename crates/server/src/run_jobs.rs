@@ -10,7 +10,7 @@ use semel_api::types::{
     RunStatus, StopRunJob,
 };
 use semel_engine::{JobMaker, RunJobError, RunJobWish};
-use semel_model::RunJobId;
+use semel_model::{Right, RunJobId};
 use semel_store::run_jobs::{self, JobVerb, JobView};
 
 use crate::answer::{self, Answered};
@@ -20,6 +20,7 @@ use crate::body::Payload;
 use crate::commands::{self, Command, Reply};
 use crate::cursor;
 use crate::error::ApiError;
+use crate::payloads::{self, HasPayload as _};
 use crate::query::{Named, Params, page_size};
 
 /// How many runs of a plan are shown.
@@ -99,11 +100,16 @@ pub(crate) async fn stop(
         headers: &headers,
     };
     let (at, actor, namespace_id) = (app.clone(), caller.actor(), caller.namespace_id);
+    let is_whole = caller.may(Right::Payload);
     commands::once(app, &caller, command, async move {
         // One that has ended stays as it is.
         let stopped = at.engine.stop_run_job(namespace_id, id, &reason, &actor);
         stopped.await?;
-        Reply::new(StatusCode::OK, &get(&at, namespace_id, id).await?)
+        let mut job = get(&at, namespace_id, id).await?;
+        if !is_whole {
+            job.leave_out();
+        }
+        Reply::new(StatusCode::OK, &job)
     })
     .await
 }
@@ -117,16 +123,17 @@ pub(crate) async fn list(
     let before = cursor::read(filter.cursor.as_deref())?;
     let (home, limit) = (app.cell().home(), page_size(filter.limit));
     let found = run_jobs::list(home, caller.namespace_id, before, limit).await?;
-    answer::ok(&Page {
+    let page = Page {
         items: found.items.into_iter().map(view).collect(),
         next: found.next.map(cursor::write_position),
-    })
+    };
+    payloads::ok(&caller, page)
 }
 
 /// `GET /v1/run-jobs/{job}`.
 pub(crate) async fn show(State(app): State<App>, caller: Caller, job: Named) -> Answered {
     let job: RunJobId = job.read(Code::JobNotFound)?;
-    answer::ok(&get(&app, caller.namespace_id, job).await?)
+    payloads::ok(&caller, get(&app, caller.namespace_id, job).await?)
 }
 
 async fn get(app: &App, namespace_id: i32, job: RunJobId) -> Result<RunJob, ApiError> {

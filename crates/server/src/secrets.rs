@@ -5,7 +5,6 @@ use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use semel_api::Code;
 use semel_api::types::{DeletedSecret, Page, Rotated, Secret, SecretSet, SetSecret};
-use semel_engine::vault::OVERLAP;
 use semel_engine::{SecretChange, VaultError};
 use semel_model::Label;
 use semel_store::ReadError;
@@ -92,26 +91,35 @@ pub(crate) async fn set(
     let (asking, name) = (caller.clone(), name.clone());
     commands::once(app, &caller, command, async move {
         let actor = asking.actor();
-        let overlap = set.overlap.unwrap_or(OVERLAP);
         let (version, change) = engine
             .keep_secret(
                 asking.acting(&actor),
                 name.as_str(),
                 (&set.value, set.hosts.as_deref()),
-                overlap,
+                set.overlap,
             )
             .await?;
         tracing::info!(secret = %name, version, ?change, actor, "secret set");
+        let views = engine.list_secrets(namespace_id).await?;
+        let view = views.into_iter().find(|view| view.name == name.as_str());
         let done = SecretSet {
             name: name.to_string(),
             version,
             changed: change != SecretChange::Unchanged,
+            retired: change == SecretChange::Retired,
+            former_until: view
+                .and_then(|view| view.former_until)
+                .filter(|until| *until > engine.now()),
         };
         let status = match (version, change) {
             (1, SecretChange::Set) => StatusCode::CREATED,
-            (_, SecretChange::Set | SecretChange::Bound | SecretChange::Unchanged) => {
-                StatusCode::OK
-            }
+            (
+                _,
+                SecretChange::Set
+                | SecretChange::Bound
+                | SecretChange::Retired
+                | SecretChange::Unchanged,
+            ) => StatusCode::OK,
         };
         Reply::new(status, &done)
     })

@@ -42,6 +42,12 @@ const BIND: &str = "
     WITH bumped AS (UPDATE config_version SET version = version + 1)
     UPDATE secrets SET hosts = $3 WHERE namespace_id = $1 AND name = $2 AND hosts <> $3";
 
+/// An overlap is never made longer.
+const RETIRE: &str = "
+    WITH bumped AS (UPDATE config_version SET version = version + 1)
+    UPDATE secrets SET retires_at = moment() + make_interval(secs => $3)
+     WHERE namespace_id = $1 AND name = $2 AND retires_at > moment() + make_interval(secs => $3)";
+
 const RESEAL: &str = "
     WITH bumped AS (UPDATE config_version SET version = version + 1)
     UPDATE secrets SET data_key = $4, sealed = $5
@@ -66,6 +72,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     ALONE,
     SET,
     BIND,
+    RETIRE,
     RESEAL,
     DELETE,
     USABLE,
@@ -237,6 +244,20 @@ pub async fn bind(
 ) -> Result<bool, ReadError> {
     let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &name, &hosts];
     execute_alone(cell, BIND, &values, Some(act)).await
+}
+
+/// Ends the overlap of former versions sooner; false where there is none that lasts longer. The act is recorded in
+/// the same commit.
+pub async fn retire(
+    cell: HomeCell<'_>,
+    namespace_id: i32,
+    name: &str,
+    overlap: Span,
+    act: &AuditEntry,
+) -> Result<bool, ReadError> {
+    let secs = overlap.as_secs_f64();
+    let values: [&(dyn ToSql + Sync); 3] = [&namespace_id, &name, &secs];
+    execute_alone(cell, RETIRE, &values, Some(act)).await
 }
 
 /// Keeps a version of a secret that was sealed anew.

@@ -20,8 +20,8 @@ pub struct ReplayPreview {
     pub release: i32,
     /// The first step whose read or function is made again; absent where all keep their results.
     pub from: Option<String>,
-    /// The fingerprint of the input that it would have.
-    pub input: String,
+    /// The fingerprint of the input that it would have; absent without the right `payload`.
+    pub input: Option<String>,
     /// The steps that keep the results of reads, functions and timers.
     pub kept: Option<Vec<String>>,
     /// What it would do at each step that asks for something outside of the run, in order.
@@ -54,7 +54,7 @@ pub struct StepForecast {
     pub fields: Option<Vec<ChangedField>>,
     /// Whether the operator accepts the difference.
     pub accepted: Option<bool>,
-    /// The fingerprint of what is sent, where it is `performed`.
+    /// The fingerprint of what is sent, where it is `performed`; absent without the right `payload`.
     pub request: Option<String>,
     /// The step whose result is not known yet, where it is `unknown`.
     pub before: Option<String>,

@@ -88,7 +88,7 @@ pub struct RunJob {
     pub digest: String,
     /// Who made it.
     pub by: String,
-    /// Why.
+    /// Why; empty without the right `payload`.
     pub reason: String,
     /// When.
     pub created_at: Timestamp,

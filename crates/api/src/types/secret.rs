@@ -75,8 +75,14 @@ pub struct SecretSet {
     pub name: String,
     /// The version that it has now.
     pub version: i32,
-    /// False when nothing changed: neither the value nor the hosts.
+    /// False when nothing changed: neither the value, nor the hosts, nor how long a former value verifies deliveries.
     pub changed: bool,
+    /// Whether it had this value, and `overlap` shortened the time for which the former one verifies deliveries.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retired: bool,
+    /// Until when a former value still verifies deliveries; absent where none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_until: Option<Timestamp>,
 }
 
 /// A secret was removed.

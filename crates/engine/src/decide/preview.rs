@@ -171,7 +171,7 @@ impl<'a> Walk<'a> {
         } = met
         {
             let nothing = || Fingerprint::of(&Value::Null);
-            let request = request.as_deref().map_or_else(nothing, fingerprint);
+            let request = Some(request.as_deref().map_or_else(nothing, fingerprint));
             let effect = *effect;
             return self.begin(step, Forecast::Performed { effect, request });
         }

@@ -102,10 +102,10 @@ impl Runtime {
         };
         let (mismatch, resumes) = (declared.mismatch, declared.resumes);
         let replays = declared.replays;
-        let by = start.by.filter(|_| release.flow.asks_who_started());
         let named = (KeySpace::Given, key);
         let inbound = Inbound {
-            by,
+            // Whatever this release asks: the run may be replayed on one that asks who started it.
+            by: start.by,
             resumes,
             replays,
             ..Inbound::new(release, trigger, named, (input, text), mismatch)

@@ -263,6 +263,51 @@ async fn the_starter_of_the_run_may_not_decide_where_the_step_says_so() -> Resul
 }
 
 #[tokio::test]
+async fn the_starter_may_not_decide_where_only_a_later_release_says_so() -> Result<()> {
+    let world = World::start().await?;
+    let asking = ASKING.replace("MORE", "");
+    let flow = world.publish("asking", &asking).await?;
+    let ada = member(&world, "ada", &[]).await?;
+    let start = StartRun {
+        key: Some("k".to_owned()),
+        ..StartRun::default()
+    };
+    let run = ada.start_run(&flow, &start, None).await?.body.run;
+    let asks = async || Ok(ada.list_approvals(Some(run)).await?.items.pop());
+    until_some("an approval", asks).await?;
+    let reason = "the wrong release".to_owned();
+    ada.cancel_run(run, &Cancel { reason }, "cancel").await?;
+    ada.await_run(run, patience_span()).await?;
+
+    let asking = ASKING.replace("MORE", ", not_starter: true");
+    world.publish("asking", &asking).await?;
+    let accept_changed = vec!["tell".to_owned()];
+    let wish = PreviewReplay {
+        accept_changed: accept_changed.clone(),
+        ..PreviewReplay::default()
+    };
+    let digest = ada.preview_replay(run, &wish).await?.digest;
+    let replay = Replay {
+        digest,
+        release: None,
+        from: None,
+        input: None,
+        accept_changed,
+        reason: None,
+    };
+    let next = ada.replay_run(run, &replay, "replay").await?.body.run;
+    let asks = async || Ok(ada.list_approvals(Some(next)).await?.items.pop());
+    let asked = until_some("an approval", asks).await?;
+    let own = ada
+        .decide_approval(asked.approval, &decide(&asked, true))
+        .await;
+
+    assert_eq!(asked.not_by.as_deref(), Some("ada"));
+    assert_eq!(refused(own)?, Code::ApprovalDenied);
+    Ok(())
+}
+
+#[tokio::test]
 async fn who_replays_a_run_with_another_input_may_not_decide_either() -> Result<()> {
     let world = World::start().await?;
     let flow = world

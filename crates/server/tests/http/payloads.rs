@@ -2,7 +2,10 @@
 
 use anyhow::{Context, Result, ensure};
 use hyper::Method;
-use semel_api::types::{AskReconcile, BeginOnce, Decide, FinishOnce, PassFilter, StartRun};
+use semel_api::types::{
+    AskReconcile, AskRunJob, BeginOnce, Decide, FinishOnce, PassFilter, PlanReplay, PreviewReplay,
+    RunJobVerb, RunStatus, StartRun,
+};
 use semel_api::{Client, Code};
 use semel_model::named_effect::{EffectName, EffectScope};
 use semel_model::{EffectId, HolderId, NamedEffectId, NamedEffectState, Right};
@@ -216,6 +219,71 @@ async fn a_script_sees_what_scripts_reported_and_a_reader_that_it_is_there() -> 
     assert_eq!(by_key.state, NamedEffectState::Done);
     assert_eq!(by_key.result, None);
     assert_eq!(crate::world::refused(refused)?, Code::RightMissing);
+    Ok(())
+}
+
+/// A flow that waits, and would send something afterwards.
+const HALTING: &str = "trigger: { api: {} }\nsteps:\n  \
+    - { id: on, wait: { callback: true, within: 1h } }\n  \
+    - { id: off, http: { put: 'http://127.0.0.1:9/x' } }\n";
+
+#[tokio::test]
+async fn why_runs_are_cancelled_or_replayed_and_with_what_is_left_out_without_payload() -> Result<()>
+{
+    let world = World::start().await?;
+    let flow = world.publish("halting", HALTING).await?;
+    let start = StartRun {
+        key: Some("k".to_owned()),
+        ..StartRun::default()
+    };
+    let run = world.client.start_run(&flow, &start, None).await?.body.run;
+    world.until_waiting(run).await?;
+    let mut cancel = AskRunJob {
+        verb: RunJobVerb::Cancel,
+        flow: flow.clone(),
+        state: None,
+        after: None,
+        before: None,
+        digest: None,
+        reason: Some(CANARY.to_owned()),
+    };
+    cancel.digest = Some(world.client.plan_run_job(&cancel).await?.digest);
+    let job = world.client.make_run_job(&cancel, "job").await?.body.job;
+    world.client.await_run(run, patience_span()).await?;
+    let replay = PlanReplay {
+        flow,
+        state: Some(RunStatus::Cancelled),
+        since: None,
+        until: None,
+        error: None,
+        per_second: None,
+        reason: Some(CANARY.to_owned()),
+    };
+    let plan = world.client.plan_replay(&replay, "plan").await?.body.plan;
+    let cell = world.engine.cell();
+    let rights = [Right::Read, Right::Replay].into_iter().collect();
+    let reader = add_token_with(cell, "reader", rights).await?;
+
+    for path in [
+        "/v1/run-jobs".to_owned(),
+        format!("/v1/run-jobs/{job}"),
+        "/v1/replay-plans".to_owned(),
+        format!("/v1/replay-plans/{plan}"),
+    ] {
+        let whole = get(&world, &world.token, &path).await?;
+        let limited = get(&world, &reader, &path).await?;
+        ensure!(whole.text().contains(CANARY), "{path}: {}", whole.text());
+        ensure!(limited.status.is_success(), "{path}: {}", limited.text());
+        ensure!(!limited.text().contains(CANARY), "{path}");
+    }
+    let asked = PreviewReplay::default();
+    let whole = world.client.preview_replay(run, &asked).await?;
+    let reader = Client::new(world.client.base(), &reader)?;
+    let limited = reader.preview_replay(run, &asked).await?;
+    assert_eq!(limited.digest, whole.digest, "a replay is asked for by it");
+    assert!(whole.input.is_some() && limited.input.is_none());
+    let requests = |preview| serde_json::to_string(preview).map(|it| it.contains("\"request\""));
+    assert_eq!((requests(&whole)?, requests(&limited)?), (true, false));
     Ok(())
 }
 

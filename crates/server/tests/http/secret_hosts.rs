@@ -103,6 +103,28 @@ async fn an_unbound_secret_goes_where_only_those_send_it_who_may_set_it() -> Res
 }
 
 #[tokio::test]
+async fn how_a_secret_may_be_used_is_not_forgotten_with_its_connection() -> Result<()> {
+    let world = World::start().await?;
+    let (name, key): (Label, Label) = ("bank".parse()?, "key".parse()?);
+    let bound = set("hush-hush", Some(&["api.bank.example"]))?;
+    world.client.set_secret(&key, &bound, None).await?;
+    let rights = Rights::from_iter([Right::Read, Right::Connect]);
+    let token = add_token_with(world.engine.cell(), "editor", rights).await?;
+    let editor = Client::new(world.client.base(), &token)?;
+    let here = to("https://api.bank.example", 1)?;
+    let owner = &world.client;
+    owner.put_connection(&name, &here, None).await?;
+
+    editor.delete_connection(&name, None).await?;
+    let again = editor.put_connection(&name, &here, None).await;
+    let by_owner = owner.put_connection(&name, &here, None).await?;
+
+    assert_eq!(refused(again)?, Code::RightMissing);
+    assert_eq!(by_owner.body.change, Change::Created);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_connection_that_was_stored_before_sends_nothing_elsewhere() -> Result<()> {
     let (world, bank) = (World::start().await?, Peer::start().await?);
     let (name, key): (Label, Label) = ("bank".parse()?, "key".parse()?);

@@ -8,6 +8,7 @@ use semel_model::{Label, SecretText, Span};
 use sha2::{Digest as _, Sha256};
 
 use crate::world::{World, refused};
+use crate::{authentic, signing};
 
 const VALUE: &str = "hush-hush-4711";
 
@@ -45,6 +46,36 @@ async fn the_same_value_twice_is_one_version_and_another_the_next() -> Result<()
     assert_eq!((other.body.version, other.body.changed), (2, true));
     assert_eq!(listed.len(), 1);
     assert!(listed[0].former_until.is_some(), "the former verifies on");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_former_secret_is_cut_off_by_the_same_value_without_an_overlap() -> Result<()> {
+    let world = World::start().await?;
+    world
+        .publish_signed("hook", "stripe", authentic::SECRETS[0])
+        .await?;
+    let (name, now): (Label, _) = ("hook".parse()?, world.now().await?);
+    let cut = |overlap| SetSecret {
+        overlap,
+        ..set(authentic::SECRETS[1])
+    };
+    let former = |id| signing::sign("stripe", authentic::SECRETS[0], "/hooks/main/hook", id, now);
+
+    let rotated = world.client.set_secret(&name, &cut(None), None).await?.body;
+    let during = world.send(&former(1)).await?;
+    let same = world.client.set_secret(&name, &cut(None), None).await?.body;
+    let at_once = cut(Some(Span::from_secs(0)));
+    let retired = world.client.set_secret(&name, &at_once, None).await?.body;
+    let after = world.send(&former(2)).await?;
+    let again = world.client.set_secret(&name, &at_once, None).await?.body;
+
+    assert_eq!((during.status.as_u16(), after.status.as_u16()), (202, 401));
+    assert!(rotated.former_until.is_some() && same.former_until.is_some());
+    assert!(!same.changed && !same.retired, "nothing was asked for");
+    assert!(retired.changed && retired.retired, "{retired:?}");
+    assert_eq!((retired.version, retired.former_until), (2, None));
+    assert!(!again.changed, "{again:?}");
     Ok(())
 }
 

@@ -19,11 +19,13 @@ const VALUE_BYTES_MAX: u64 = 64 * 1024;
 /// not show it.
 ///
 /// A line end behind the value is cut. Safe to repeat: the same value again is no change. The
-/// previous value still verifies deliveries for a while, so that you can switch the sender over.
+/// previous value still verifies deliveries for a while, so that you can switch the sender over;
+/// the same value again with `--overlap 0s` ends that at once, for example where it leaked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   semel secret set stripe_key --host api.stripe.com
-  semel secret set deploy_key < ~/.ssh/deploy_ed25519")]
+  semel secret set deploy_key < ~/.ssh/deploy_ed25519
+  semel secret set stripe_signing --overlap 0s    the value before this one verifies nothing any more")]
 pub(crate) struct Arguments {
     /// The name that connections and triggers use.
     name: Label,
@@ -53,9 +55,9 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
                      and change the one that stands in your shell's history"
         )));
     }
-    let client = remote::client(ctx)?;
+    let client = remote::client_for_secret(ctx)?;
     let value = match std::io::stdin().is_terminal() {
-        true => terminal::ask(&format!("value of {name}: "))?,
+        true => terminal::ask(&format!("value of {name} for {}: ", client.base()))?,
         false => piped()?,
     };
     if value.reveal().is_empty() {
@@ -72,9 +74,17 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
         },
     };
     let set = client.set_secret(name, &set, None).await?.body;
-    let text = match set.changed {
-        true => format!("{name} is set, version {}", set.version),
-        false => format!(
+    let text = match (set.retired, set.changed) {
+        (true, _) => match set.former_until {
+            Some(until) => {
+                format!("{name} has this value already; a former value verifies until {until}")
+            }
+            None => {
+                format!("{name} has this value already; the former value verifies nothing any more")
+            }
+        },
+        (false, true) => format!("{name} is set, version {}", set.version),
+        (false, false) => format!(
             "{name} had this value and these hosts already, version {}",
             set.version
         ),

@@ -13,7 +13,7 @@ use sha2::Sha256;
 
 use super::{Actor, ConnectionError, validate};
 use crate::runtime::Runtime;
-use crate::vault::VaultError;
+use crate::vault::{OVERLAP, VaultError};
 
 /// What storing a connection changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub enum SecretChange {
     Set,
     /// Its value stays, and the hosts that it may be sent to changed.
     Bound,
+    /// Its value stays, and the former one verifies deliveries for a shorter time than it would have.
+    Retired,
     /// Nothing.
     Unchanged,
 }
@@ -83,8 +85,9 @@ impl Runtime {
         }
     }
 
-    /// Sets a secret, unless it has that text already, and binds it to hosts where some are given;
-    /// returns its version and what changed.
+    /// Sets a secret, unless it has that text already, and binds it to hosts where some are given; returns its
+    /// version and what changed. An overlap that is given with the text that it has already shortens the time
+    /// for which the former text verifies deliveries.
     ///
     /// # Errors
     ///
@@ -94,7 +97,7 @@ impl Runtime {
         by: Actor<'_>,
         name: &str,
         (text, hosts): (&SecretText, Option<&[HostPattern]>),
-        overlap: Span,
+        overlap: Option<Span>,
     ) -> Result<(i32, SecretChange), VaultError> {
         let hosts = hosts.map(|hosts| {
             hosts
@@ -119,15 +122,24 @@ impl Runtime {
                     }
                     None => false,
                 };
-                let change = match is_bound {
-                    true => SecretChange::Bound,
-                    false => SecretChange::Unchanged,
+                let is_retired = match overlap {
+                    Some(overlap) => {
+                        let act = by.act("secret.retire", name);
+                        vault.retire(by.namespace_id, name, overlap, &act).await?
+                    }
+                    None => false,
+                };
+                let change = match (is_retired, is_bound) {
+                    (true, _) => SecretChange::Retired,
+                    (false, true) => SecretChange::Bound,
+                    (false, false) => SecretChange::Unchanged,
                 };
                 return Ok((view.version, change));
             }
         }
         let act = by.act("secret.set", name);
         let value = (text, hosts.as_deref());
+        let overlap = overlap.unwrap_or(OVERLAP);
         let version = vault
             .set(by.namespace_id, name, value, overlap, &act)
             .await?;

@@ -12,8 +12,9 @@ use crate::vault::hosts;
 impl Runtime {
     /// Checks that a connection sends its secrets where they are bound to. Gives those that need the right
     /// to set them, because who stores it decides where they go or who can read them on the way: they are
-    /// not set or may go to any host, they are used in another way than so far, or the connection is not
-    /// encrypted. A connection that leads where it leads already needs nothing.
+    /// not set or may go to any host, no connection uses them in this way, or the connection is not
+    /// encrypted. A connection that leads where it leads already needs nothing. Where no connection uses a
+    /// secret, nothing says how it may be used: whoever deletes its connection must not choose another way.
     ///
     /// # Errors
     ///
@@ -47,11 +48,8 @@ impl Runtime {
                 continue;
             }
             let users = stored.iter().map(|row| &row.connection);
-            let mut users = users
-                .filter(|known| known.secrets().contains(&secret))
-                .peekable();
-            let is_new_way =
-                users.peek().is_some() && !users.any(|known| hosts::is_same_way(known, connection));
+            let mut users = users.filter(|known| known.secrets().contains(&secret));
+            let is_new_way = !users.any(|known| hosts::is_same_way(known, connection));
             if bound.is_empty() || is_new_way || !hosts::is_encrypted(connection) {
                 in_question.push(secret.to_owned());
             }

@@ -48,7 +48,7 @@ impl Walk<'_> {
     }
 
     fn perform(&mut self, step: &Step, asked: &NameRequest, effect: EffectId) -> bool {
-        let request = asked.fingerprint;
+        let request = Some(asked.fingerprint);
         self.begin(step, Forecast::Performed { effect, request })
     }
 

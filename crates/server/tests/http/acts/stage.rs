@@ -22,7 +22,7 @@ const STATE: &str = "
         (SELECT string_agg(concat(flow_id, number), ',' ORDER BY id) FROM releases),
         (SELECT string_agg(concat(name, live_release), ',' ORDER BY id) FROM flows),
         (SELECT string_agg(concat(name, version), ',' ORDER BY name) FROM connections),
-        (SELECT string_agg(concat(name, version, data_key), ',' ORDER BY name, version) FROM secrets),
+        (SELECT string_agg(concat(name, version, data_key, retires_at), ',' ORDER BY name, version) FROM secrets),
         (SELECT count(*) FROM data_keys),
         (SELECT string_agg(concat(name, event), ',' ORDER BY name) FROM subscriptions),
         (SELECT string_agg(concat(namespace_id, connection), ',') FROM alert_settings),
@@ -93,15 +93,18 @@ pub(super) async fn stage() -> Result<Stage> {
         .client
         .put_connection(&"spare".parse()?, &put, None)
         .await?;
-    let set = SetSecret {
-        value: SecretText::new("hush-hush-hush".to_owned()),
-        overlap: None,
-        hosts: None,
-    };
-    world
-        .client
-        .set_secret(&"sealed".parse()?, &set, None)
-        .await?;
+    // A former value, which verifies for a day.
+    for value in ["hush-hush", "hush-hush-hush"] {
+        let set = SetSecret {
+            value: SecretText::new(value.to_owned()),
+            overlap: None,
+            hosts: None,
+        };
+        world
+            .client
+            .set_secret(&"sealed".parse()?, &set, None)
+            .await?;
+    }
     bank.next("/plain/", Behaviour::CloseWithoutAnswer).await?;
     let (charged, state) = start(&world, "charging").await?;
     anyhow::ensure!(state == RunStatus::InDoubt, "{state}");
@@ -251,6 +254,12 @@ impl Stage {
                 put.clone(),
                 "/v1/secrets/sealed".to_owned(),
                 json!({ "value": "hush-hush-hush", "hosts": ["127.0.0.1"] }),
+            ),
+            (
+                "secret.retire",
+                put.clone(),
+                "/v1/secrets/sealed".to_owned(),
+                json!({ "value": "hush-hush-hush", "overlap": "0s" }),
             ),
             (
                 "secret.rotate",
