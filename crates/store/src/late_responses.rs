@@ -59,16 +59,49 @@ const HAND_IN: &str = concat!(
      WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM locked))"
 );
 
-/// Makes runs due that are being stopped while a late response is already there. In the commit that
-/// stops them, behind its fence.
+/// Makes runs due that are being stopped while a late response is already there: one of their own, or one to an
+/// effect in doubt that they took over, which is kept under the run that had sent the request. In the commit that
+/// stops them, behind its fence and behind what notes their doubts.
 pub(crate) const HEAR: &str = "
+    WITH heard AS MATERIALIZED (
+        SELECT t.run_id
+          FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS t (run_id, low, high)
+         WHERE EXISTS (SELECT FROM late_responses e WHERE e.run_id = t.run_id OFFSET 0)
+            OR EXISTS (SELECT
+                         FROM late_responses e
+                        CROSS JOIN LATERAL (SELECT a.run_id FROM attention a
+                                             WHERE a.subject_id = e.effect_id AND a.kind = 'doubt'
+                                            OFFSET 0) d
+                        WHERE e.run_id BETWEEN t.low AND t.high AND d.run_id = t.run_id
+                       OFFSET 0))
     UPDATE queue q
        SET due_at = (SELECT moment())
-      FROM late_responses e
-     WHERE e.run_id = ANY ($1) AND q.run_id = e.run_id AND num_nulls(q.holder) = 1
+     WHERE q.run_id = ANY (ARRAY(SELECT run_id FROM heard)) AND num_nulls(q.holder) = 1
        AND q.stage = 'stopped'";
 
 pub(crate) const STATEMENTS: &[&str] = &[LOAD, OF_EFFECTS, HAND_IN, HEAR];
+
+/// Runs that are being stopped, with the range that everything of their keys is in.
+#[derive(Default)]
+pub(crate) struct StoppedRuns {
+    runs: Vec<Uuid>,
+    low: Vec<Uuid>,
+    high: Vec<Uuid>,
+}
+
+impl StoppedRuns {
+    pub(crate) fn push(&mut self, run: RunId) {
+        let (low, high) = run.key_range();
+        self.runs.push(*run.as_uuid());
+        self.low.push(low);
+        self.high.push(high);
+    }
+
+    pub(crate) fn values(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
+        let values = || vec![&self.runs as &(dyn ToSql + Sync), &self.low, &self.high];
+        (!self.runs.is_empty()).then(values)
+    }
+}
 
 /// The most responses that a run looks at.
 const OF_EFFECTS_MAX: i64 = 64;

@@ -14,7 +14,7 @@
 //! doubt becomes a waiter in the same commit, under the lock that every settlement takes.
 //!
 //! Commit points: the `COMMIT` of [`begin`], [`done`], [`fail`], [`doubt`], [`free`], [`settle`],
-//! [`begin_undo`], [`free_held`] and [`redo`]; [`heartbeat`], [`lapse`] and [`expire`] are one statement each. All may be repeated after
+//! [`begin_undo`], [`doubt_held`] and [`redo`]; [`heartbeat`], [`lapse`] and [`expire`] are one statement each. All may be repeated after
 //! a lost answer.
 
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub use notices::{
 };
 pub(crate) use notices::{NOTE, NoticeOrigin, Rows as NoticeRows, STATEMENTS as NOTICES};
 pub(crate) use operator::STATEMENTS as OPERATOR;
-pub use operator::{FREED, NamedSettlement, free_held, redo, settle};
+pub use operator::{HOLDER_QUARANTINED, NamedSettlement, doubt_held, redo, settle};
 pub(crate) use report::STATEMENTS as NOTES;
 pub use report::{NamedReport, NamedResult, ReportedHold, Reporter};
 pub(crate) use reports::STATEMENTS as REPORTS;
@@ -85,7 +85,7 @@ const BEGIN: &str = "
            (extract(epoch FROM p.now) * 1e6)::int8, $9::uuid,
            $10::text, $11::uuid, $12::text, $13::text, $14::int4, $15::text,
            $16::int8, p.now + make_interval(secs => $16::int8 / 1e3), p.now, p.now, $17::int8,
-           $18::uuid, $5::text NOT IN ('http', 'notify', 'llm'), $19::int4
+           $18::uuid, $21::bool, $19::int4
       FROM (SELECT moment() AS now) p
         ON CONFLICT (id) DO UPDATE
        SET state = 'pending',
@@ -243,6 +243,9 @@ pub struct NamedBegin {
     /// Whether its destination keeps a refusal under the latest key: then the next intent has another one, also for the same
     /// request.
     pub renews: bool,
+    /// Whether something may remember its key without end: the marker of a `db` step, the claim of another flow, or a
+    /// program that was given the key.
+    pub endless: bool,
 }
 
 /// A hold on a named effect.

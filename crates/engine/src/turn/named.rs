@@ -16,6 +16,7 @@ use semel_model::storable::excerpt;
 use semel_model::{EffectName, Fault, NamedEffectId};
 use semel_store::duplicates::{DuplicateVerdict, StoppedRepeat, Subject};
 use semel_store::journal::LeaseChange;
+use semel_store::kept_generations::KeyMemory;
 use semel_store::named_effects::{
     self as names, HolderView, NamedBegin, NamedBegun, NamedEffectView, NamedHold, NamedHolder,
     ReportedHold, Reporter,
@@ -24,6 +25,7 @@ use semel_store::runs::Stage;
 
 use super::{Turn, TurnError, notice, sent, unsure};
 use crate::decide::{NameRequest, in_doubt_elsewhere};
+use crate::key_memory::key_memory;
 use crate::state::{Current, NameStanding};
 
 /// The most characters of a request in a message.
@@ -107,6 +109,8 @@ impl Turn {
 
     fn name_begin(&self, asked: &NameRequest, id: NamedEffectId, name: EffectName) -> NamedBegin {
         let generation = self.state.names.get(&asked.step).map(|it| it.generation);
+        let step = self.release.flow.find_step(&asked.step);
+        let memory = step.and_then(|step| key_memory(step, None));
         NamedBegin {
             id,
             namespace_id: self.release.namespace_id,
@@ -123,6 +127,7 @@ impl Turn {
             accepts_other: asked.accepts_other,
             seq: Some(self.seq),
             renews: asked.renews,
+            endless: !matches!(memory, Some(KeyMemory::For(_))),
         }
     }
 

@@ -14,6 +14,7 @@ use semel_testkit::{patience, until, until_some};
 use crate::world::World;
 
 mod freeing;
+mod met;
 mod settling;
 mod undoing;
 mod waiting;
@@ -139,8 +140,9 @@ async fn two_runs_of_one_key_have_one_effect() -> Result<()> {
     assert!(journal.contains(&first.to_string()), "{journal}");
     let cell = world.engine.cell();
     let stopped = until_some("a repeat that was stopped", async || {
-        let of_run = duplicates::list_of_run(cell.of(first), world.namespace_id, first, None, 9);
-        Ok(of_run.await?.into_iter().next())
+        let id = world.namespace_id;
+        let of_run = duplicates::list_of_run(cell.of(first), id, first, None, 9, true);
+        Ok(of_run.await?.0.into_iter().next())
     })
     .await?;
     assert_eq!(stopped.stopped_by, "ledger");
@@ -230,6 +232,29 @@ async fn a_key_that_names_another_effect_fails_the_step() -> Result<()> {
     assert_eq!(end.state, RunState::Failed, "{end:?}");
     let fault = end.fault.unwrap_or_default();
     assert!(fault.contains("key-names-other-effect"), "{fault}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_has_no_end_where_what_its_step_made_remembers_it_for_ever() -> Result<()> {
+    let world = World::start().await?;
+    publish(&world, "story", "namespace", "").await?;
+    let tell = "\x20 - id: tell\n    key: '\"tell:\" + input.order'\n    scope: namespace\n    \
+                emit: { event: order.charged, data: { id: 1 } }\n";
+    publish_steps(&world, "telling", tell).await?;
+
+    play(&world, "story", FIRST).await?;
+    play(&world, "telling", SECOND).await?;
+
+    let client = world.database().connect().await?;
+    let text = "SELECT convert_from(key, 'UTF8'), endless FROM named_effects ORDER BY key";
+    let rows = client.query(text, &[]).await?;
+    let found: Vec<(String, bool)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let expected = [("charge:o-1", false), ("tell:o-1", true)];
+    assert_eq!(
+        found,
+        expected.map(|(key, endless)| (key.to_owned(), endless))
+    );
     Ok(())
 }
 

@@ -34,7 +34,7 @@ const TABLES: &[(&str, &str)] = &[
     ("attention", "run_id"),
 ];
 
-async fn days_later(world: &World, days: u64) -> Result<()> {
+pub(super) async fn days_later(world: &World, days: u64) -> Result<()> {
     world.move_clock(Duration::from_secs(days * 86_400)).await?;
     retention::forget_keys(world.engine.cell().every()).await?;
     Ok(())
@@ -42,7 +42,7 @@ async fn days_later(world: &World, days: u64) -> Result<()> {
 
 /// Walks all runs once, as the service does. Gives how many runs have gone by now, at least so many, by this or by the
 /// service itself, which looks at the moved clock as well.
-async fn delete_old(world: &World, least: u64) -> Result<u64> {
+pub(super) async fn delete_old(world: &World, least: u64) -> Result<u64> {
     let cell = world.engine.cell().every();
     let deleted_runs = &world.engine.metrics().runs_deleted;
     for release in retention::list_releases(cell).await? {
@@ -51,7 +51,7 @@ async fn delete_old(world: &World, least: u64) -> Result<u64> {
             let page = retention::list_old(cell, release, cursor, HISTORY).await?;
             loop {
                 let rule = ClaimRule::default();
-                let deleted = retention::delete_old(cell, &page.claims, HISTORY, rule).await?;
+                let deleted = retention::delete_old(cell, &page.claims, HISTORY, &rule).await?;
                 deleted_runs.add(deleted.count);
                 if !deleted.more {
                     break;
@@ -74,7 +74,7 @@ async fn delete_old(world: &World, least: u64) -> Result<u64> {
 }
 
 /// How many rows each table has of a key's runs.
-async fn left(world: &World, run: RunId) -> Result<Vec<(&'static str, i64)>> {
+pub(super) async fn left(world: &World, run: RunId) -> Result<Vec<(&'static str, i64)>> {
     let client = world.database().connect().await?;
     let (low, high) = run.key_range();
     let mut left = Vec::new();

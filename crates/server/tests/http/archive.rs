@@ -113,7 +113,7 @@ async fn what_changes_while_its_file_is_written_is_not_deleted() -> Result<()> {
 
     let written = (&file, &content);
     let rule = ClaimRule::default();
-    let deleted = retention::delete_archived(cell.every(), &keys, written, HISTORY, rule).await?;
+    let deleted = retention::delete_archived(cell.every(), &keys, written, HISTORY, &rule).await?;
 
     assert_eq!((count, deleted), (1, None));
     assert!(left(&stage, run).await? > 0, "the run is where it was");
@@ -137,7 +137,7 @@ async fn what_is_erased_while_its_file_is_written_stays_in_no_file() -> Result<(
 
     let written = (&file, &content);
     let rule = ClaimRule::default();
-    let deleted = retention::delete_archived(cell.every(), &keys, written, HISTORY, rule).await?;
+    let deleted = retention::delete_archived(cell.every(), &keys, written, HISTORY, &rule).await?;
     archives::discard(cell.every(), &file).await?;
     let engine = stage.serve(None).await?;
     let first = stage.path()?.join(&file.object);

@@ -17,7 +17,7 @@ use crate::kept_generations::GenerationChange;
 use crate::runs::Stage;
 use crate::{
     alerts, approvals, attention, audit, claims, effects, event_waits, gate_exits,
-    kept_generations, kv, named_effects, outbox, tasks,
+    kept_generations, kv, late_responses, named_effects, outbox, tasks,
 };
 
 /// Which run each transition moves, under which lease, and what happens to the lease.
@@ -81,7 +81,7 @@ pub(super) struct Columns<'a> {
     pub(super) deferred: DeferredWaits,
     pub(super) tasks: tasks::Rows<'a>,
     pub(super) approvals: approvals::Rows<'a>,
-    pub(super) stopped: Vec<Uuid>,
+    pub(super) stopped: late_responses::StoppedRuns,
     pub(super) records: Records<'a>,
     pub(super) sets: kv::Rows<'a>,
     pub(super) emitted: outbox::Rows<'a>,
@@ -89,7 +89,7 @@ pub(super) struct Columns<'a> {
     pub(super) alerts: alerts::Rows<'a>,
     pub(super) gate_exits: gate_exits::Rows,
     pub(super) notices: named_effects::NoticeRows<'a>,
-    pub(super) kept: kept_generations::Rows<'a>,
+    pub(super) kept_generations: kept_generations::Rows<'a>,
     pub(super) ended_children: EndedChildren,
     pub(super) event_waits: event_waits::Rows<'a>,
     pub(super) acts: audit::Rows<'a>,
@@ -158,7 +158,7 @@ impl<'a> Columns<'a> {
             deferred: DeferredWaits::default(),
             tasks: tasks::Rows::default(),
             approvals: approvals::Rows::default(),
-            stopped: Vec::new(),
+            stopped: late_responses::StoppedRuns::default(),
             records: Records::default(),
             sets: if with_sets {
                 kv::rows(batch)
@@ -170,7 +170,7 @@ impl<'a> Columns<'a> {
             alerts: alerts::Rows::default(),
             gate_exits: gate_exits::Rows::default(),
             notices: named_effects::NoticeRows::default(),
-            kept: kept_generations::Rows::default(),
+            kept_generations: kept_generations::Rows::default(),
             ended_children: EndedChildren::default(),
             event_waits: event_waits::Rows::default(),
             acts: audit::Rows::default(),
@@ -201,7 +201,7 @@ impl<'a> Columns<'a> {
             ..
         } = &item.lease
         {
-            self.stopped.push(*item.run.as_uuid());
+            self.stopped.push(item.run);
         }
         if let Some(record) = &item.record {
             self.records.runs.push(*item.run.as_uuid());
@@ -246,8 +246,12 @@ impl<'a> Columns<'a> {
             };
             self.notices.push(origin, notice);
         }
-        for change in item.kept.iter().filter(|it| !did_not_happen(made, it)) {
-            self.kept.push(change);
+        for change in item
+            .kept_generations
+            .iter()
+            .filter(|it| !did_not_happen(made, it))
+        {
+            self.kept_generations.push(change);
         }
         for act in &item.acts {
             self.acts.push(act);

@@ -143,9 +143,6 @@ impl<'a> Pipeline<'a> {
         for (text, values) in columns.tasks.statements().into_iter().chain(people) {
             self.send(text, values);
         }
-        if !columns.stopped.is_empty() {
-            self.send(late_responses::HEAR, vec![&columns.stopped]);
-        }
         if let Some(values) = columns.emitted.values() {
             self.send(outbox::EMIT, values);
         }
@@ -154,6 +151,9 @@ impl<'a> Pipeline<'a> {
         }
         if let Some(values) = columns.attention.of_runs() {
             self.send(attention::OF_RUNS, values);
+        }
+        if let Some(values) = columns.stopped.values() {
+            self.send(late_responses::HEAR, values);
         }
         if let Some(values) = columns.alerts.values() {
             self.send(alerts::RAISE, values);
@@ -164,7 +164,7 @@ impl<'a> Pipeline<'a> {
         if let Some(values) = columns.notices.values() {
             self.send(named_effects::NOTE, values);
         }
-        if let Some(values) = columns.kept.values() {
+        if let Some(values) = columns.kept_generations.values() {
             self.send(kept_generations::KEEP, values);
         }
         if !columns.acts.is_empty() {

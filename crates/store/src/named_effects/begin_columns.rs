@@ -67,7 +67,7 @@ impl<'a> BeginColumns<'a> {
         }
     }
 
-    pub(super) fn values(&'a self, asked: &'a NamedBegin) -> [&'a (dyn ToSql + Sync); 20] {
+    pub(super) fn values(&'a self, asked: &'a NamedBegin) -> [&'a (dyn ToSql + Sync); 21] {
         [
             asked.id.as_uuid(),
             &asked.namespace_id,
@@ -89,6 +89,7 @@ impl<'a> BeginColumns<'a> {
             &self.caller,
             &asked.seq,
             &asked.renews,
+            &asked.endless,
         ]
     }
 }

@@ -17,7 +17,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::claims::{self, ClaimRule, EndedKey};
+use super::claims::{self, ClaimRule, EndedKey, leaves_memory};
 use super::judge::{KeyVerdict, judge};
 use super::runs::{DELETE_MAX, TREE, delete};
 use crate::archives::{self, ArchivedRun, FileContent, SpareFile};
@@ -90,7 +90,7 @@ pub async fn list_going(
     cell: EveryCell<'_>,
     claims: &[ClaimId],
     history: Span,
-    rule: ClaimRule,
+    rule: &ClaimRule,
 ) -> Result<GoingKeys, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
@@ -104,9 +104,9 @@ async fn list_within(
     tx: &deadpool_postgres::Transaction<'_>,
     claims: &[ClaimId],
     history: Span,
-    rule: ClaimRule,
+    rule: &ClaimRule,
 ) -> Result<GoingKeys, ReadError> {
-    let verdicts = judge(tx, claims, history, rule).await?;
+    let verdicts = judge(tx, claims, history, rule.clone()).await?;
     let (mut going, mut count, mut too_large) = (Vec::new(), 0, Vec::new());
     for verdict in verdicts.into_iter().filter(|it| !it.gone.is_empty()) {
         let claim = ClaimId::from_uuid(verdict.claim);
@@ -131,7 +131,7 @@ pub async fn delete_archived(
     keys: &[GoingKey],
     (file, content): (&SpareFile, &FileContent),
     history: Span,
-    rule: ClaimRule,
+    rule: &ClaimRule,
 ) -> Result<Option<u64>, ReadError> {
     let mut client = cell.reader().await?;
     // What changes after the stamps are compared refuses the commit.
@@ -169,11 +169,15 @@ async fn delete_in(
     keys: &[GoingKey],
     (file, content): (&SpareFile, &FileContent),
     history: Span,
-    rule: ClaimRule,
+    rule: &ClaimRule,
 ) -> Result<Option<u64>, ReadError> {
     let claims: Vec<ClaimId> = keys.iter().map(|key| key.claim).collect();
     let mut going = Vec::new();
-    for verdict in judge(tx, &claims, history, rule).await? {
+    let mut remembered = Vec::new();
+    for verdict in judge(tx, &claims, history, rule.clone()).await? {
+        if leaves_memory(verdict.ends.as_ref()) {
+            remembered.extend_from_slice(&verdict.gone);
+        }
         let Some(one) = look(tx, verdict).await? else {
             return Ok(None);
         };
@@ -189,11 +193,12 @@ async fn delete_in(
         return Ok(None);
     }
     let tree: Vec<(Uuid, Option<Date>)> = trees.into_iter().flatten().collect();
+    claims::remember(tx, &remembered, rule).await?;
     let mut count = 0;
     for part in tree.chunks(DELETE_MAX) {
         count += delete(tx, part).await?;
     }
-    claims::end(tx, &ended, rule.memory).await?;
+    claims::end(tx, &ended).await?;
     Ok(Some(count))
 }
 

@@ -1,7 +1,9 @@
 //! Which runs of a key may be deleted, judged a key at a time, under the lock of its claim:
 //!
 //! - While a run of the key is active, or something of it is in doubt or waits for an operator, or a
-//!   named effect does not know its outcome yet, nothing of the key goes.
+//!   named effect does not know its outcome yet, nothing of the key goes. An effect under a business key
+//!   that is in doubt keeps the key of the run that holds it, also where that run has ended: without its
+//!   history the key's next run would have the same identity, and take the doubt for its own.
 //! - While the key is held, its run stays: a repeat gets that run's answer.
 //! - A run that another one followed goes once a later run has read what was done before it, so that
 //!   no effect is forgotten that the next run of the key would repeat. One with items or branches
@@ -45,7 +47,9 @@ const JUDGE: &str = concat!(
            EXISTS (SELECT FROM child_runs c WHERE c.parent_id = r.id),
            ",
     is_open!(),
-    ", r.namespace_id
+    "
+           OR EXISTS (SELECT FROM named_effects n
+                       WHERE n.state = 'in_doubt' AND n.holder_run BETWEEN k.low AND k.high), r.namespace_id
       FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS k (claim_id, low, high)
       JOIN runs r ON r.id BETWEEN k.low AND k.high AND r.claim_id = k.claim_id
      ORDER BY r.claim_id, r.accepted_at, r.id

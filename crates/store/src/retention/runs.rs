@@ -9,7 +9,7 @@ use semel_model::{ClaimId, RunId, Span};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::claims::{self, ClaimRule, EndedKey};
+use super::claims::{self, ClaimRule, EndedKey, leaves_memory};
 use super::judge::judge;
 use crate::cell::{EveryCell, ReadError};
 
@@ -159,7 +159,7 @@ pub async fn delete_old(
     cell: EveryCell<'_>,
     claims: &[ClaimId],
     history: Span,
-    rule: ClaimRule,
+    rule: &ClaimRule,
 ) -> Result<DeletedRuns, ReadError> {
     let mut client = cell.reader().await?;
     let tx = client.transaction().await?;
@@ -177,21 +177,25 @@ async fn delete_within(
     tx: &deadpool_postgres::Transaction<'_>,
     claims: &[ClaimId],
     history: Span,
-    rule: ClaimRule,
+    rule: &ClaimRule,
 ) -> Result<DeletedRuns, ReadError> {
     let mut batch = DeletedBatch::default();
-    for key in judge(tx, claims, history, rule).await? {
-        if !batch.add_key(tx, key.gone).await? {
+    for key in judge(tx, claims, history, rule.clone()).await? {
+        if !batch.add_key(tx, &key.gone).await? {
             break;
+        }
+        if leaves_memory(key.ends.as_ref()) {
+            batch.remembered.extend(key.gone);
         }
         batch.ended.extend(key.ends);
     }
     if batch.tree.is_empty() {
         return Ok(DeletedRuns::default());
     }
+    claims::remember(tx, &batch.remembered, rule).await?;
     let count = delete(tx, &batch.tree).await?;
     tx.execute(CLOSE, &[&batch.halved]).await?;
-    claims::end(tx, &batch.ended, rule.memory).await?;
+    claims::end(tx, &batch.ended).await?;
     Ok(DeletedRuns {
         count,
         more: batch.is_full,
@@ -203,6 +207,8 @@ async fn delete_within(
 struct DeletedBatch {
     /// Runs and child runs, with the partition of their journal where they began.
     tree: Vec<(Uuid, Option<Date>)>,
+    /// Runs that leave with their claims how long their keys are remembered.
+    remembered: Vec<Uuid>,
     /// Keys that lose all of their runs.
     ended: Vec<EndedKey>,
     /// Runs that lose a part of their child runs only.
@@ -216,7 +222,7 @@ impl DeletedBatch {
     async fn add_key(
         &mut self,
         tx: &deadpool_postgres::Transaction<'_>,
-        runs: Vec<Uuid>,
+        runs: &[Uuid],
     ) -> Result<bool, ReadError> {
         if runs.is_empty() {
             return Ok(true);
@@ -231,7 +237,7 @@ impl DeletedBatch {
         let tree = rows.iter().map(|row| (row.get(0), row.get(1)));
         self.tree.extend(tree.take(DELETE_MAX));
         if !fits {
-            self.halved = runs;
+            self.halved = runs.to_vec();
         }
         Ok(fits)
     }

@@ -78,6 +78,7 @@ fn asking(key: &str, holder: NamedHolder, request: &str) -> Result<NamedBegin> {
         accepts_other: false,
         seq: Some(2),
         renews: false,
+        endless: true,
     })
 }
 

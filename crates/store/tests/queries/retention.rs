@@ -7,6 +7,7 @@ use semel_model::{ClaimVerdict, RunId, Span};
 use semel_store::kept_generations::KeyMemory;
 use semel_store::retention::{self, ClaimRule};
 use semel_store::{claims, clock};
+use tokio_postgres::types::ToSql;
 
 use crate::world::{World, delivery};
 
@@ -113,7 +114,7 @@ async fn a_key_whose_later_run_has_a_zero_byte_goes_in_its_time() -> Result<()> 
 
     let day = Span::from_secs(86_400);
     let rule = ClaimRule::default();
-    let deleted = retention::delete_old(world.cell.every(), &[back.claim], day, rule).await?;
+    let deleted = retention::delete_old(world.cell.every(), &[back.claim], day, &rule).await?;
 
     assert_eq!((deleted.count, deleted.more), (2, false));
     Ok(())
@@ -144,7 +145,7 @@ async fn a_claim_stays_for_as_long_as_a_key_of_its_effects_is_remembered() -> Re
     let old = [http.claim, db.claim];
     let day = Span::from_secs(86_400);
     let rule = ClaimRule::default();
-    let deleted = retention::delete_old(world.cell.every(), &old, day, rule).await?;
+    let deleted = retention::delete_old(world.cell.every(), &old, day, &rule).await?;
     retention::sweep(world.cell.every()).await?;
     let while_remembered = left().await?;
     clock::move_ahead(&world.cell, days(11)).await?;
@@ -169,12 +170,12 @@ async fn a_claim_that_counts_intents_goes_when_no_destination_remembers_its_keys
     };
     let rule = ClaimRule {
         counts: true,
-        memory: KeyMemory::For(Span::from_secs(10 * 86_400)),
+        memories: [(1, KeyMemory::For(Span::from_secs(10 * 86_400)))].into(),
     };
 
     clock::move_ahead(&world.cell, days(2)).await?;
     let day = Span::from_secs(86_400);
-    let deleted = retention::delete_old(world.cell.every(), &[back.claim], day, rule).await?;
+    let deleted = retention::delete_old(world.cell.every(), &[back.claim], day, &rule).await?;
     clock::move_ahead(&world.cell, days(9)).await?;
     retention::sweep(world.cell.every()).await?;
     let while_remembered = left().await?;
@@ -183,6 +184,103 @@ async fn a_claim_that_counts_intents_goes_when_no_destination_remembers_its_keys
 
     assert_eq!((deleted.count, while_remembered), (2, 1));
     assert_eq!(left().await?, 0);
+    Ok(())
+}
+
+/// Its runs are on three releases: a destination of the first remembers keys for long, one of the second for a day, and of
+/// the third nothing is known.
+#[tokio::test]
+async fn a_claim_keeps_the_longest_memory_of_its_runs_whichever_goes_last() -> Result<()> {
+    let world = World::start().await?;
+    let client = world.connect().await?;
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let memory = |days: u64| KeyMemory::For(Span::from_secs(days * 86_400));
+    let rule = ClaimRule {
+        counts: true,
+        memories: [(1, memory(100)), (2, memory(1))].into(),
+    };
+    let (known, together, unknown) = ("known", "together", "unknown");
+    let mut keys = Vec::new();
+    for (key, first) in [(known, 1), (together, 1), (unknown, 3)] {
+        let back = delivery(key, "{}", None)?;
+        world.bring_back(&back, 1).await?;
+        let (run, last) = (RunId::derive(back.claim, 0), RunId::derive(back.claim, 1));
+        let released = "UPDATE runs SET release_id = $2 WHERE id = $1";
+        client.execute(released, &[run.as_uuid(), &first]).await?;
+        let days_later = if key == together { 0 } else { 5 };
+        let follows = "UPDATE runs SET release_id = 2, has_inherited = true,
+                              accepted_at = accepted_at + interval '1 second',
+                              ended_at = ended_at + make_interval(days => $2) WHERE id = $1";
+        let values: [&(dyn ToSql + Sync); 2] = [last.as_uuid(), &days_later];
+        client.execute(follows, &values).await?;
+        keys.push(back.claim);
+    }
+    let delete_old = async || {
+        let day = Span::from_secs(86_400);
+        let deleted = retention::delete_old(world.cell.every(), &keys, day, &rule).await?;
+        retention::sweep(world.cell.every()).await?;
+        anyhow::Ok(deleted.count)
+    };
+    let left = async || -> Result<i64> {
+        let left = "SELECT count(*) FROM claims";
+        Ok(client.query_one(left, &[]).await?.get(0))
+    };
+
+    let mut deleted = Vec::new();
+    for _ in 0..2 {
+        clock::move_ahead(&world.cell, days(4)).await?;
+        deleted.push(delete_old().await?);
+    }
+    clock::move_ahead(&world.cell, days(90)).await?;
+    delete_old().await?;
+    let while_remembered = left().await?;
+    clock::move_ahead(&world.cell, days(20)).await?;
+    delete_old().await?;
+
+    assert_eq!(
+        deleted,
+        [4, 2],
+        "both of one key, and the first of the others"
+    );
+    assert_eq!(while_remembered, 3);
+    assert_eq!(left().await?, 1, "of a release that is not named");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_memory_without_end_outlasts_the_next_run_of_the_key() -> Result<()> {
+    let world = World::start().await?;
+    let client = world.connect().await?;
+    let days = |days: u64| Duration::from_secs(days * 86_400);
+    let back = delivery("back", "{}", None)?;
+    world.bring_back(&back, 1).await?;
+    let rule = |memory: KeyMemory| ClaimRule {
+        counts: true,
+        memories: [(1, memory)].into(),
+    };
+    let delete_old = async |rule: &ClaimRule| {
+        let day = Span::from_secs(86_400);
+        clock::move_ahead(&world.cell, days(3)).await?;
+        let deleted = retention::delete_old(world.cell.every(), &[back.claim], day, rule).await?;
+        clock::move_ahead(&world.cell, days(3)).await?;
+        retention::sweep(world.cell.every()).await?;
+        anyhow::Ok(deleted.count)
+    };
+    let next = RunId::derive(back.claim, 2);
+    let come_back = "INSERT INTO runs (id, claim_id, namespace_id, release_id, partition_date, state, key,
+                                       delivery_id, accepted_at, ended_at)
+                     VALUES ($1, $2, 1, 1, moment()::date, 'succeeded', 'back', $1, moment(), moment())";
+
+    let first = delete_old(&rule(KeyMemory::Forever)).await?;
+    client
+        .execute(come_back, &[next.as_uuid(), back.claim.as_uuid()])
+        .await?;
+    let second = delete_old(&rule(KeyMemory::For(Span::from_secs(3_600)))).await?;
+
+    assert_eq!((first, second), (2, 1));
+    let left = "SELECT count(*) FROM claims";
+    let left: i64 = client.query_one(left, &[]).await?.get(0);
+    assert_eq!(left, 1);
     Ok(())
 }
 

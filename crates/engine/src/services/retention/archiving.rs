@@ -101,7 +101,7 @@ async fn archive_some(
     changes: &mut u32,
 ) -> Result<bool, ArchiveError> {
     let cell = runtime.cell.every();
-    let (history, keeps) = (policy.history, policy.claims);
+    let (history, keeps) = (policy.history, &policy.claims);
     let GoingKeys { keys, too_large } = retention::list_going(cell, claims, history, keeps).await?;
     if keys.is_empty() {
         for claim in too_large {

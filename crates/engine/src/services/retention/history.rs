@@ -35,6 +35,8 @@ const DELETING_MAX: Duration = Duration::from_secs(10);
 /// Where the walk is.
 #[derive(Default)]
 pub(super) struct HistoryWalk {
+    /// The releases that had runs when the walk began.
+    found: Vec<i32>,
     /// The releases that are left, and how far the first of them has been looked at.
     releases: VecDeque<i32>,
     cursor: Option<RunCursor>,
@@ -63,7 +65,8 @@ impl HistoryWalk {
                 self.next_at = Some(now + REST);
                 return Ok(false);
             }
-            self.releases = retention::list_releases(cell).await?.into();
+            self.found = retention::list_releases(cell).await?;
+            self.releases = self.found.iter().copied().collect();
             let rest = match runtime.options.archive {
                 Some(_) => ARCHIVE_REST,
                 None => REST,
@@ -78,7 +81,7 @@ impl HistoryWalk {
                 partitions::drop_emptied(&runtime.cell).await?;
                 return Ok(false);
             };
-            let policy = policy_of(runtime, release).await?;
+            let policy = policy_of(runtime, release, &self.found).await?;
             let claims = match unfinished {
                 Some((_, claims)) => claims,
                 None => self.next_page(runtime, release, policy.history).await?,
@@ -130,7 +133,7 @@ async fn delete(
     claims: &[ClaimId],
     policy: &Policy,
 ) -> Result<DeletedRuns, ReadError> {
-    let (cell, history, keeps) = (runtime.cell.every(), policy.history, policy.claims);
+    let (cell, history, keeps) = (runtime.cell.every(), policy.history, &policy.claims);
     match retention::delete_old(cell, claims, history, keeps).await {
         Err(error) if error.refusal().is_some() => {}
         deleted => return deleted,

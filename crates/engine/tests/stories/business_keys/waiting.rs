@@ -205,6 +205,7 @@ pub(super) async fn begin_late(world: &World, run: RunId) -> Result<()> {
         accepts_other: false,
         seq: Some(2),
         renews: false,
+        endless: false,
     };
     let begun = named_effects::begin(world.engine.cell().of(id), &late).await?;
     anyhow::ensure!(matches!(begun, NamedBegun::First(_)), "{begun:?}");

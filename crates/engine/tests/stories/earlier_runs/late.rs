@@ -86,3 +86,46 @@ async fn a_later_run_reads_what_came_late_to_the_run_before_it() -> Result<()> {
     assert_eq!(world.peer.count("/plain/").await?.calls, 1);
     Ok(())
 }
+
+/// Nothing wakes the item by itself: the run that sent the request is over, and the doubt is nobody's at that moment.
+#[tokio::test]
+async fn an_item_that_comes_to_a_doubt_after_its_late_response_settles_it() -> Result<()> {
+    let world = World::start().await?;
+    let items = "\x20 - id: each\n    foreach:\n      in: input.items\n      key: item\n      steps:\n        \
+        - { id: look, http: { get: 'PEER/hold/list/1' } }\n        \
+        - { id: pay, guard: review, http: { post: 'PEER/plain/pay', json: { item: '${{ item }}' } } }\n";
+    publish(&world, "", items).await?;
+    let lost = Behaviour::CloseWithoutAnswer;
+    world.peer.next("/plain/", lost).await?;
+    let order = r#"{"id":"1","items":["a"]}"#;
+    let first = world.deliver(order).await?;
+    world.peer.until_held(1, patience()).await?;
+    world.peer.let_go().await?;
+    let given_up = doubt(&world).await?;
+    let reason = "not worth it".to_owned();
+    let (engine, id) = (&world.engine, world.namespace_id);
+    engine
+        .settle(id, given_up.0, Settlement::Fail { reason }, "test")
+        .await?;
+    engine
+        .await_end(first.run, patience())
+        .await?
+        .context("a run")?;
+    drop_key(&world, "1", false).await?;
+
+    let later = world.deliver(order).await?;
+    // Its item has looked for late responses, and not come to the doubt.
+    world.peer.until_held(1, patience()).await?;
+    answer_late(&world, given_up).await?;
+    world.peer.let_go().await?;
+    let end = until_some("the later run to end", async || {
+        let snapshot = engine.await_end(later.run, patience()).await?;
+        Ok(snapshot.filter(|it| it.state.is_ended()))
+    })
+    .await?;
+
+    assert_ne!(later.run, first.run);
+    assert_eq!(end.state, RunState::Succeeded, "{end:?}");
+    assert_eq!(world.peer.count("/plain/").await?.calls, 1);
+    Ok(())
+}

@@ -1,8 +1,10 @@
 //! What was undone is performed again, also where nothing but its generation is left of the key.
 
 use anyhow::Result;
+use semel_model::RunId;
 use semel_model::run::RunState;
 use semel_store::retention;
+use semel_testkit::until;
 
 use super::{days_later, delete_old, left};
 use crate::world::World;
@@ -91,5 +93,60 @@ async fn a_claim_goes_when_destinations_have_forgotten_its_keys() -> Result<()> 
     assert_eq!(before, (vec![("claims", 1)], 1));
     assert_eq!(left(&world, run.run).await?, []);
     assert_eq!(kept(&world).await?, 0);
+    Ok(())
+}
+
+/// Lets the service delete what is past its time: it passes when a server starts. Waits until so many runs of the key
+/// are left.
+async fn retain(world: &mut World, run: RunId, runs: i64) -> Result<()> {
+    world.engine.shutdown().await;
+    world.engine = world.start_another().await?;
+    let world = &*world;
+    let look = async || {
+        let tables = left(world, run).await?;
+        let of_runs = tables.iter().find(|(table, _)| *table == "runs");
+        Ok(of_runs.map_or(0, |(_, count)| *count))
+    };
+    let what = format!("{runs} runs of the key");
+    until(&what, look, |count| *count == runs).await?;
+    Ok(())
+}
+
+/// The first run of the key is on a release whose destination remembers keys for long, the last one on a release
+/// that sends nothing.
+#[tokio::test]
+async fn a_key_is_counted_for_as_long_as_an_earlier_release_of_its_runs_is_remembered() -> Result<()>
+{
+    let mut world = World::start().await?;
+    let keep = "keep: { for: 1d, then: new }\nsteps:\n";
+    let book = "\x20 - id: book\n    guard: key\n    window: 300d\n    \
+                http: { post: 'PEER/keyed/bookings', json: { order: '${{ input.id }}' } }\n";
+    let note = "\x20 - { id: note, kv: { add: noted } }\n";
+    let order = r#"{"id":"o-1"}"#;
+    world.publish(&format!("{keep}{book}")).await?;
+    let (first, booked) = world.play(order).await?;
+    days_later(&world, 2).await?;
+    world.publish(&format!("{keep}{note}")).await?;
+    let (second, noted) = world.play(order).await?;
+    days_later(&world, 89).await?;
+    retain(&mut world, first.run, 1).await?;
+    days_later(&world, 2).await?;
+    retain(&mut world, first.run, 0).await?;
+    days_later(&world, 2).await?;
+    retention::sweep(world.engine.cell().every()).await?;
+    let while_remembered = left(&world, first.run).await?;
+
+    let (flow, id) = ("story".parse()?, world.namespace_id);
+    world.engine.promote_flow(id, &flow, 1, "test").await?;
+    let (third, end) = world.play(order).await?;
+
+    assert_ne!(first.run, second.run);
+    for end in [&booked, &noted, &end] {
+        assert_eq!(end.state, RunState::Succeeded, "{end:?}");
+    }
+    assert_eq!(while_remembered, [("claims", 1)]);
+    assert_ne!(third.run, first.run, "the runs of the key go on counting");
+    let bookings = world.peer.count("/keyed/bookings").await?.effects;
+    assert_eq!(bookings, 2, "a new intent is performed under another key");
     Ok(())
 }

@@ -128,7 +128,8 @@ impl Stage {
         self.play(key, input).await
     }
 
-    /// A run and its child runs, as the API shows them.
+    /// A run and its child runs, as the API shows them. The story of their key is no part of a run: an archive does not
+    /// have it.
     pub(crate) async fn shown(&self, run: RunId) -> Result<Vec<RunDetail>> {
         let client = self.client().await?;
         let mut shown = vec![client.get_run(run).await?];
@@ -137,6 +138,9 @@ impl Stage {
             .await?;
         for child in children.items {
             shown.push(client.get_run(child.run).await?);
+        }
+        for detail in &mut shown {
+            detail.under_key = None;
         }
         Ok(shown)
     }
@@ -244,7 +248,7 @@ pub(crate) async fn write_file(stage: &Stage, key: RunId) -> Result<(Vec<GoingKe
     let cell = stage.world.engine.cell();
     let claim = ClaimId::from_uuid(*key.as_uuid());
     let rule = ClaimRule::default();
-    let going = retention::list_going(cell.every(), &[claim], HISTORY, rule).await?;
+    let going = retention::list_going(cell.every(), &[claim], HISTORY, &rule).await?;
     let keys = going.keys;
     ensure!(!keys.is_empty(), "nothing goes");
     let file = archives::reserve(cell.every(), "runs/1/first.parquet").await?;

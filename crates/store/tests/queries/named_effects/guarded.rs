@@ -170,6 +170,7 @@ async fn a_generation_is_forgotten_when_no_destination_remembers_its_key() -> Re
     for (name, kind) in [(&http, "http"), (&db, "db")] {
         let mut asked = asking(name.key, run(1), "a")?;
         asked.action.kind = kind.to_owned();
+        asked.endless = kind == "db";
         let NamedBegun::First(hold) = named_effects::begin(name.cell(), &asked).await? else {
             bail!("not first");
         };
