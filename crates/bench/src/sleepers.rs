@@ -139,7 +139,7 @@ impl Bed {
             let mut left = READY;
             while left > 0 {
                 let begun = Instant::now();
-                let catch = self.taker.take(self.session, TAKE, true).await;
+                let catch = self.taker.take(self.session, TAKE).await;
                 spent += begun.elapsed();
                 let taken = catch.context("taking")?.taken.len();
                 ensure!(taken > 0, "{left} ready runs were not found");

@@ -26,7 +26,7 @@ pub use look::Look;
 pub use lost::{RECOVER_MAX, recover, recover_strays};
 pub use returned::{HeldRun, ReturnCause, list_held_besides, put_back, return_runs};
 pub use stranded::wake_stranded;
-pub use stuck::{SUSPECTS_MAX, defer, quarantine};
+pub use stuck::{defer, quarantine};
 pub use wake::{give_head_start, wake_at_gate};
 
 use std::time::Duration;
@@ -168,15 +168,9 @@ impl Taker {
         Self { bytes_max, ..self }
     }
 
-    /// Takes up to `limit` runs that are due, and loads them. Their takes are counted where
-    /// `counts` says so.
-    pub async fn take(
-        &mut self,
-        session: SessionId,
-        limit: usize,
-        counts: bool,
-    ) -> Result<TakenRuns, Error> {
-        self.take_fairly(session, limit, counts, &[]).await
+    /// Takes up to `limit` runs that are due, and loads them.
+    pub async fn take(&mut self, session: SessionId, limit: usize) -> Result<TakenRuns, Error> {
+        self.take_fairly(session, limit, &[]).await
     }
 
     /// As [`Self::take`], where some namespaces have another weight or less room than all have.
@@ -184,16 +178,14 @@ impl Taker {
         &mut self,
         session: SessionId,
         limit: usize,
-        counts: bool,
         rooms: &[NamespaceRoom],
     ) -> Result<TakenRuns, Error> {
         let limit = limit.min(self.fits) as i64;
         let (bytes_max, last) = (self.bytes_max, self.last_namespace);
         let only = self.only_namespace.filter(|_| rooms.is_empty());
-        let charge = i16::from(counts);
         let (namespaces, weights, left) = fair::columns(rooms);
         let ready = self.prepared().await?;
-        let mut values: Vec<&(dyn ToSql + Sync)> = vec![session.as_uuid(), &limit, &charge];
+        let mut values: Vec<&(dyn ToSql + Sync)> = vec![session.as_uuid(), &limit];
         let text = match &only {
             Some(only) => {
                 values.push(only);
@@ -215,9 +207,9 @@ impl Taker {
         };
         let next_due = next_due.map(|secs| Duration::from_secs_f64(secs.max(0.0)));
         let (mut taken, now, put_back) = load::load(ready, &rows, bytes_max).await?;
-        taken.iter_mut().for_each(|taken| taken.charged = counts);
+        taken.iter_mut().for_each(|taken| taken.charged = true);
         if !put_back.is_empty() {
-            load::put_back(ready, session, &put_back, charge).await?;
+            load::put_back(ready, session, &put_back, 1).await?;
         }
         self.fits = match put_back.is_empty() {
             true => (self.fits * 2).min(TAKE_MAX),

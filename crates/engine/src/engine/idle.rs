@@ -27,7 +27,7 @@ impl Engine {
         let runtime = &self.runtime;
         let session = runtime.session();
         let mut taker = runtime.work.single.lock().await;
-        let taken = within_patience(taker.take(session.id, most, true)).await;
+        let taken = within_patience(taker.take(session.id, most)).await;
         if taken.is_err() {
             taker.recover_link().await;
         }

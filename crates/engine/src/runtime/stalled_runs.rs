@@ -2,11 +2,9 @@
 //! that cannot be read is logged once.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use semel_model::RunId;
-use semel_store::queue::SUSPECTS_MAX;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How many runs are remembered as logged.
@@ -16,8 +14,6 @@ const LOGGED_MAX: usize = 10_000;
 pub(crate) struct StalledRuns {
     /// One group of runs that were taken before without progress is held at a time.
     group: Arc<Semaphore>,
-    /// How many of them the next group may have at least: twice the last one, which crashed nothing.
-    carried: Arc<AtomicUsize>,
     logged: Mutex<HashSet<RunId>>,
 }
 
@@ -25,7 +21,6 @@ impl Default for StalledRuns {
     fn default() -> Self {
         Self {
             group: Arc::new(Semaphore::new(1)),
-            carried: Arc::default(),
             logged: Mutex::default(),
         }
     }
@@ -34,15 +29,12 @@ impl Default for StalledRuns {
 /// A group of runs that were taken before without progress. Its last run that makes progress, or is given
 /// back, lets the next group be taken.
 pub(crate) struct SuspectGroup {
-    size: usize,
-    carried: Arc<AtomicUsize>,
     _right: OwnedSemaphorePermit,
 }
 
-impl Drop for SuspectGroup {
-    fn drop(&mut self) {
-        let next = self.size.saturating_mul(2).min(SUSPECTS_MAX);
-        self.carried.store(next, Ordering::Relaxed);
+impl SuspectGroup {
+    pub(crate) fn new(right: OwnedSemaphorePermit) -> Self {
+        Self { _right: right }
     }
 }
 
@@ -51,20 +43,6 @@ impl StalledRuns {
     /// held.
     pub(crate) fn right(&self) -> Option<OwnedSemaphorePermit> {
         self.group.clone().try_acquire_owned().ok()
-    }
-
-    /// How many such runs this process may carry together, by what it did so far.
-    pub(crate) fn carried(&self) -> usize {
-        self.carried.load(Ordering::Relaxed)
-    }
-
-    /// The group of so many runs that holds the right.
-    pub(crate) fn group_of(&self, size: usize, right: OwnedSemaphorePermit) -> Arc<SuspectGroup> {
-        Arc::new(SuspectGroup {
-            size,
-            carried: self.carried.clone(),
-            _right: right,
-        })
     }
 
     /// Whether this is the first log line about a run.

@@ -114,7 +114,7 @@ impl Poller {
         let (runtime, taker) = (&self.runtime, &mut self.taker);
         let _no_comparison = runtime.work.holdings.taking().await;
         let limits = runtime.work.room.limits(&runtime.catalogue.namespaces());
-        let take = taker.take_fairly(session.id, room, true, &limits);
+        let take = taker.take_fairly(session.id, room, &limits);
         let mut catch = within_patience(take).await?;
         if catch.taken.is_empty() && runtime.catalogue.has_flows_that_give_way() {
             // Runs that let others go first, now that there are none.
@@ -130,13 +130,12 @@ impl Poller {
     /// Says how many these are.
     async fn take_suspects(&mut self, room: usize) -> usize {
         let (runtime, taker) = (&self.runtime, &mut self.taker);
-        let stalled = &runtime.work.stalled;
-        let Some(right) = stalled.right() else {
+        let Some(right) = runtime.work.stalled.right() else {
             return 0;
         };
         let session = runtime.session();
         let no_comparison = runtime.work.holdings.taking().await;
-        let take = taker.take_suspects(session.id, room, stalled.carried());
+        let take = taker.take_suspects(session.id, room);
         match within_patience(take).await {
             Ok(taken) if taken.is_empty() => 0,
             Ok(taken) => {

@@ -75,8 +75,8 @@ pub(crate) struct RunToBegin {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lack {
     Place,
-    /// A place for a suspect. It rests: a take of suspects does not ask what their namespaces have, and would find the
-    /// same again at once.
+    /// No place in the namespace's share for a run of a suspect group: it rests, because a take of suspects ignores
+    /// shares and would take it again at once.
     Share,
     Memory,
     /// Nothing: the process stops.
@@ -106,7 +106,7 @@ impl Runtime {
         right: OwnedSemaphorePermit,
     ) {
         let alone = runs.len() == 1;
-        let group = self.work.stalled.group_of(runs.len(), right);
+        let group = Arc::new(SuspectGroup::new(right));
         for run in runs {
             self.begin_suspect(run, group.clone(), alone);
         }

@@ -39,9 +39,7 @@ macro_rules! first_runs {
 pub(super) use first_runs;
 
 /// By the place of the row, not by its identity: the index of a million sleeping runs is deep. What
-/// was taken twice without progress is left to `TAKE_SUSPECTS`; `$3` is what the take counts. It counts
-/// beside suspects too: a run that nobody suspects yet may be what ends the process, and one that is
-/// suspected by mistake is soon carried with others.
+/// was taken twice without progress is left to `TAKE_SUSPECTS`.
 pub(super) const TAKE: &str = concat!(
     "/* commits alone: take */",
     first_runs!(""),
@@ -50,7 +48,7 @@ pub(super) const TAKE: &str = concat!(
     open AS MATERIALIZED (
         SELECT f.namespace_id, coalesce(x.weight, 1) AS weight, coalesce(x.room, $2) AS room
           FROM firsts f
-          LEFT JOIN unnest($5::int4[], $6::int4[], $7::int8[]) AS x (namespace_id, weight, room)
+          LEFT JOIN unnest($4::int4[], $5::int4[], $6::int8[]) AS x (namespace_id, weight, room)
             ON x.namespace_id = f.namespace_id
          WHERE f.due_at <= (SELECT now FROM present) AND coalesce(x.room, 1) > 0
            AND EXISTS (SELECT 1 FROM sessions
@@ -59,7 +57,7 @@ pub(super) const TAKE: &str = concat!(
         SELECT namespace_id,
                least(room, ceil($2::float8 * weight / sum(weight) OVER ())::int8) AS share
           FROM open
-         ORDER BY namespace_id <= $4, namespace_id),
+         ORDER BY namespace_id <= $3, namespace_id),
     due AS (
         SELECT t.place
           FROM shares s
@@ -72,7 +70,7 @@ pub(super) const TAKE: &str = concat!(
                                 FOR UPDATE OF q SKIP LOCKED) t
          LIMIT $2)
     UPDATE queue q
-       SET holder = $1, epoch = q.epoch + 1, stalled_takes = q.stalled_takes + $3
+       SET holder = $1, epoch = q.epoch + 1, stalled_takes = q.stalled_takes + 1
      WHERE q.ctid = ANY (ARRAY(SELECT place FROM due))
  RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date, q.namespace_id"
 );
@@ -82,7 +80,7 @@ pub(super) const TAKE_ALONE: &str = "/* commits alone: take */
     WITH due AS (
         SELECT q.ctid AS place
           FROM queue q
-         WHERE q.holder IS NULL AND q.namespace_id = $4
+         WHERE q.holder IS NULL AND q.namespace_id = $3
            AND q.due_at <= (SELECT moment()) AND q.stalled_takes < 2
            AND EXISTS (SELECT 1 FROM sessions
                         WHERE id = $1 AND lost_at IS NULL AND expires_at > (SELECT moment()))
@@ -90,7 +88,7 @@ pub(super) const TAKE_ALONE: &str = "/* commits alone: take */
          LIMIT $2
            FOR UPDATE OF q SKIP LOCKED)
     UPDATE queue q
-       SET holder = $1, epoch = q.epoch + 1, stalled_takes = q.stalled_takes + $3
+       SET holder = $1, epoch = q.epoch + 1, stalled_takes = q.stalled_takes + 1
      WHERE q.ctid = ANY (ARRAY(SELECT place FROM due))
  RETURNING q.run_id, q.epoch, q.seq, q.stalled_takes, q.cancel, q.partition_date, q.namespace_id";
 

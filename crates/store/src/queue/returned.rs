@@ -38,10 +38,11 @@ macro_rules! give_back {
 pub(super) use give_back;
 
 /// As if they had not been taken: they stay due, and the take does not count. With `$5` they rest for so many
-/// seconds; without, `greatest` leaves out what is null.
+/// seconds; without, `greatest` leaves out what is null. Of a group of suspects, nothing happened to those that did
+/// not begin: their next group may have as many.
 pub(super) const PUT_BACK: &str = give_back!(
     "/* commits alone: put back */",
-    "stalled_takes = greatest(q.stalled_takes - $4, 0),
+    "stalled_takes = greatest(q.stalled_takes - $4, 0), suspects = -abs(q.suspects),
            due_at = greatest(q.due_at, moment() + make_interval(secs => $5))"
 );
 
@@ -50,7 +51,6 @@ pub(super) const RETURN: &str = give_back!(
     "/* commits alone: return */",
     "stage = 'ready',
            stalled_takes = CASE WHEN $4::text = 'stopping' THEN greatest(q.stalled_takes - 1, 0) ELSE q.stalled_takes END,
-           suspects = CASE WHEN $4 = 'trouble' THEN -abs(q.suspects) ELSE q.suspects END,
            due_at = CASE WHEN $4 = 'trouble'
                          THEN moment() + make_interval(secs => 0.25 * 2 ^ least(q.stalled_takes, 8))
                          ELSE moment() END"

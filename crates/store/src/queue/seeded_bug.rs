@@ -5,10 +5,7 @@ use semel_model::SeededBug;
 
 /// A statement of the queue, wrong where a bug is seeded.
 pub(super) fn mistaken(text: &'static str) -> &'static str {
-    let text = SeededBug::TakesNotCounted.in_text(
-        text,
-        "q.stalled_takes + $3",
-        "q.stalled_takes + 0 * $3",
-    );
+    let text =
+        SeededBug::TakesNotCounted.in_text(text, "q.stalled_takes + 1", "q.stalled_takes + 0");
     SeededBug::WakeDropped.in_text(text, "WHEN woken OR (", "WHEN (")
 }

@@ -6,12 +6,17 @@
 //! | the run before this take | the most that its group has |
 //! |---|---|
 //! | no suspect | the most that any group has |
-//! | in a group whose process ended | half of that group; or what this process has carried without an end, twice |
+//! | in a group whose process ended | half of that group |
 //! | in a group, and came back without progress | half of that group |
+//! | in a group, and was put back before it began | as many as that group |
 //! | alone | it is alone |
 //!
 //! Only a take alone counts, so that no run is quarantined for what another suspect does. The smallest
 //! group is taken first, and of equals the run that was taken most often.
+//!
+//! The groups of a run that ends its processes halve without exception, whatever other servers carry
+//! meanwhile: it is alone before long. The others cost little. A crash divides one group in two, so it adds
+//! one group to those that come after; and as the smallest go first, groups double while nothing crashes.
 
 use semel_model::event::Event;
 use semel_model::run::StopReason;
@@ -39,8 +44,8 @@ pub(super) const TAKE_SUSPECTS: &str = concat!(
         SELECT t.run_id, t.epoch, t.stalled_takes,
                CASE WHEN t.stalled_takes > 2 THEN 1
                     WHEN t.suspects = 0 THEN $2::int4
-                    WHEN t.suspects < 0 THEN greatest(-t.suspects / 2, 1)
-                    ELSE greatest(t.suspects / 2, $3::int4, 1) END AS most
+                    WHEN t.suspects < 0 THEN -t.suspects
+                    ELSE greatest(t.suspects / 2, 1) END AS most
           FROM firsts f
          CROSS JOIN LATERAL (SELECT q.run_id, q.epoch, q.stalled_takes, q.suspects
                                FROM queue q
@@ -75,13 +80,13 @@ pub(super) const TAKE_SUSPECTS: &str = concat!(
 );
 
 /// The most suspects of one group.
-pub const SUSPECTS_MAX: usize = 64;
+const SUSPECTS_MAX: usize = 64;
 
 /// What another process may be able to read is not counted against the run.
 pub(super) const DEFER: &str = give_back!(
     "/* commits alone: defer */",
     "stalled_takes = CASE WHEN $5 THEN q.stalled_takes ELSE 0 END,
-           suspects = CASE WHEN $5 THEN -abs(q.suspects) ELSE 0 END,
+           suspects = CASE WHEN $5 THEN q.suspects ELSE 0 END,
            due_at = moment() + make_interval(secs => $4)"
 );
 
@@ -92,7 +97,7 @@ pub(super) const QUARANTINE: &str = concat!(
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     stopped AS (
         UPDATE queue
-           SET holder = NULL, stage = 'stopped', stalled_takes = 0, woken = false,
+           SET holder = NULL, stage = 'stopped', stalled_takes = 0, suspects = 0, woken = false,
                due_at = CASE WHEN cancel THEN moment() ELSE 'infinity' END,
                seq = seq + 1
          WHERE run_id = $1 AND epoch = $2 AND holder IS NOT DISTINCT FROM $3
@@ -125,12 +130,11 @@ pub(super) const QUARANTINE: &str = concat!(
 
 impl Taker {
     /// Takes a group of runs that are due and were taken before without progress, at most `limit` of
-    /// them, and loads them. `carried` is how many together this process may carry, by what it did so far.
+    /// them, and loads them.
     pub async fn take_suspects(
         &mut self,
         session: SessionId,
         limit: usize,
-        carried: usize,
     ) -> Result<Vec<Taken>, Error> {
         let bytes_max = self.bytes_max;
         self.prepared().await?;
@@ -141,9 +145,8 @@ impl Taker {
             "q.stalled_takes",
         );
         let ready = self.connection.prepare(&[text]).await?;
-        let most = |count: usize| i32::try_from(count.min(SUSPECTS_MAX)).unwrap_or(1);
-        let (limit, carried) = (most(limit), most(carried));
-        let values: [&(dyn ToSql + Sync); 3] = [session.as_uuid(), &limit, &carried];
+        let limit = i32::try_from(limit.min(SUSPECTS_MAX)).unwrap_or(1);
+        let values: [&(dyn ToSql + Sync); 2] = [session.as_uuid(), &limit];
         let rows = ready.client.query(ready.statement(text), &values).await?;
         if rows.is_empty() {
             return Ok(Vec::new());

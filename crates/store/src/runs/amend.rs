@@ -18,7 +18,8 @@ pub(super) const UNPARK: &str = concat!(
     WITH present AS MATERIALIZED (SELECT moment() AS now),
     freed AS (
         UPDATE queue q
-           SET seq = q.seq + 1, epoch = q.epoch + 1, stalled_takes = 0, stage = 'ready', due_at = p.now
+           SET seq = q.seq + 1, epoch = q.epoch + 1, stalled_takes = 0, suspects = 0, stage = 'ready',
+               due_at = p.now
           FROM present p, runs r
          WHERE q.run_id = $1 AND q.holder IS NULL AND q.stage = 'stopped'
            AND r.id = q.run_id AND r.state IN ('needs_review', 'quarantined')

@@ -44,7 +44,7 @@ async fn a_few_runs_do_not_wait_behind_many_of_another_namespace() -> Result<()>
     let many = accept(&world, 1, 60).await?;
     accept(&world, 2, 3).await?;
 
-    let taken = taker.take(session, 20, true).await?.taken;
+    let taken = taker.take(session, 20).await?.taken;
 
     assert_eq!(counts(&taken), BTreeMap::from([(1, 10), (2, 3)]));
     let of_many = taken.iter().filter(|it| it.namespace_id == 1);
@@ -65,7 +65,7 @@ async fn a_weight_is_a_share() -> Result<()> {
         room: 1_000,
     };
 
-    let taken = taker.take_fairly(session, 40, true, &[heavy]).await?.taken;
+    let taken = taker.take_fairly(session, 40, &[heavy]).await?.taken;
 
     assert_eq!(counts(&taken), BTreeMap::from([(1, 10), (2, 30)]));
     Ok(())
@@ -81,7 +81,7 @@ async fn where_there_is_less_room_than_namespaces_they_take_turns() -> Result<()
 
     let mut turns = Vec::new();
     for _ in 0..10 {
-        let taken = taker.take(session, 1, true).await?.taken;
+        let taken = taker.take(session, 1).await?.taken;
         turns.extend(taken.iter().map(|it| it.namespace_id));
     }
 
@@ -101,8 +101,8 @@ async fn a_namespace_without_room_waits_and_the_others_do_not() -> Result<()> {
         room,
     };
 
-    let first = taker.take_fairly(session, 20, true, &[full(0)]).await?;
-    let second = taker.take_fairly(session, 20, true, &[full(4)]).await?;
+    let first = taker.take_fairly(session, 20, &[full(0)]).await?;
+    let second = taker.take_fairly(session, 20, &[full(4)]).await?;
 
     assert_eq!(counts(&first.taken), BTreeMap::from([(2, 20)]));
     assert_eq!(counts(&second.taken), BTreeMap::from([(1, 4)]));
@@ -143,9 +143,9 @@ async fn the_only_namespace_is_taken_in_the_order_of_time() -> Result<()> {
     let runs = accept(&world, only, 30).await?;
 
     let look = taker.look().await?;
-    let first = taker.take(session, 10, true).await?;
-    let rest = taker.take(session, 100, true).await?;
-    let none = taker.take(session, 100, true).await?;
+    let first = taker.take(session, 10).await?;
+    let rest = taker.take(session, 100).await?;
+    let none = taker.take(session, 100).await?;
 
     assert!(!look.has_several_namespaces);
     assert_eq!(look.sessions, [session]);
@@ -171,7 +171,7 @@ async fn the_next_run_that_is_due_is_known_whichever_namespace_has_it() -> Resul
     client.execute(sleep, &[]).await?;
 
     let look = taker.look().await?;
-    let taken = taker.take(session, 10, true).await?;
+    let taken = taker.take(session, 10).await?;
 
     assert!(taken.taken.is_empty());
     for next_due in [look.next_due, taken.next_due] {
