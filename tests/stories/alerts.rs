@@ -1,8 +1,8 @@
 //! Alerts by command: the page as printed, `doctor`, and the lines of `semel dev`.
 
 use anyhow::{Context, Result, ensure};
-use semel_testkit::Peer;
-use serde_json::json;
+use semel_testkit::{Peer, until_some};
+use serde_json::{Value, json};
 
 use crate::asked::object;
 use crate::desk::Desk;
@@ -59,6 +59,39 @@ async fn dev_prints_alerts_as_lines() -> Result<()> {
         (&group["kind"], &group["total"]),
         (&json!("doubt"), &json!(1))
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_command_that_an_alert_of_a_doubt_names_can_be_run() -> Result<()> {
+    let peer = Peer::start().await?;
+    let flow = format!(
+        "flow: lost\ntrigger: {{ manual: {{}} }}\nsteps:\n  - {{ id: call, http: {{ post: '{}', json: 1 }} }}\n",
+        peer.url("/late/1/plain/x")
+    );
+    let desk = Desk::open(&[("lost", &flow)]).await?;
+    desk.say(&format!(
+        "set -e
+         semel connection create ops-hook --kind webhook --base-url {} --secret ops_signing
+         echo whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw | semel secret set ops_signing
+         semel alert set ops-hook",
+        peer.url("/plain/ops")
+    ))
+    .await?;
+
+    desk.say("semel run start lost --key 1").await?;
+    let message = until_some("a message about the doubt", async || {
+        let mut effects = peer.effects().await?.into_iter();
+        Ok(effects.find(|effect| effect.path == "/plain/ops"))
+    })
+    .await?;
+    let body: Value = serde_json::from_str(&message.body)?;
+    let text = body["text"].as_str().context("a text")?;
+    let mut lines = text.lines();
+    let next = lines.find_map(|line| line.strip_prefix("Next: "));
+    let said = desk.say(next.context(text.to_owned())?).await?;
+
+    ensure!(said.contains("lost") && said.contains("call"), "{said}");
     Ok(())
 }
 

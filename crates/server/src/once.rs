@@ -316,10 +316,15 @@ impl From<OnceError> for ApiError {
         match error {
             OnceError::Unknown => Self::plain(Code::OnceNotFound),
             OnceError::Mismatch { found } => {
-                let detail = format!("the effect under this key is {}", found.state);
+                let detail = format!(
+                    "this key was used with another command, and its effect is {}",
+                    found.state
+                );
                 Self::new(Code::OnceMismatch, detail)
             }
-            OnceError::NotHeld { .. } => Self::new(Code::OnceNotHeld, detail),
+            OnceError::NotHeld { .. } | OnceError::HeldByScript => {
+                Self::new(Code::OnceNotHeld, detail)
+            }
             OnceError::NotInDoubt { .. } => Self::new(Code::OnceNotInDoubt, detail),
             OnceError::NotDone { .. } => Self::new(Code::OnceNotDone, detail),
             OnceError::HeldByRun { run } => Self::new(Code::OnceHeldByRun, detail).about(run),

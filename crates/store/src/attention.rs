@@ -21,6 +21,7 @@ use semel_model::run::RunState;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use crate::attention::named::no_run_stands;
 use crate::cell::{EveryCell, ReadError};
 use crate::journal::{EffectChange, RecordChange, Transition};
 
@@ -99,16 +100,20 @@ macro_rules! freed {
 pub(crate) use freed;
 
 /// Up to a limit: this is asked for every few seconds.
-const COUNT_DOUBTS: &str = "
+const COUNT_DOUBTS: &str = concat!(
+    "
     SELECT count(*) FROM (
         SELECT 1 FROM attention WHERE kind = 'doubt'
          UNION ALL
         SELECT 1
           FROM attention a
-         CROSS JOIN LATERAL (SELECT holder_run FROM named_effects WHERE id = a.subject_id OFFSET 0) n
-         WHERE a.kind = 'named_effect'
-           AND NOT EXISTS (SELECT FROM runs r WHERE r.id = n.holder_run AND r.state = 'in_doubt')
-         LIMIT $1) AS doubts";
+         CROSS JOIN LATERAL (SELECT holder_run, holder_step, undo_run, undo_seq FROM named_effects
+                              WHERE id = a.subject_id OFFSET 0) n
+         WHERE a.kind = 'named_effect' AND ",
+    no_run_stands!(),
+    "
+         LIMIT $1) AS doubts"
+);
 
 /// What the table has and should not have, and what it should have and has not.
 const DIFFERENCES: &str = "

@@ -11,7 +11,7 @@ mod statements;
 
 use std::time::Duration;
 
-use semel_model::{EffectId, RunId};
+use semel_model::{EffectId, NamedEffectId, RunId};
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
@@ -47,8 +47,8 @@ pub enum Invariant {
     Wakes,
     /// No run is taken, and no event dispatched, again and again without a row.
     Progress,
-    /// A run that was answered for is in the queue with its journal until it ends, and is listed while it waits for
-    /// a person.
+    /// A run that was answered for is in the queue with its journal until it ends. What waits for a person is listed,
+    /// and nothing else is.
     Records,
     /// The rows that a run writes for one effect are bounded.
     Rows,
@@ -126,14 +126,17 @@ struct Scan {
 #[derive(Clone, Copy)]
 enum SubjectKind {
     Run,
-    Event,
+    /// Or an event, which is known by the effect that emitted it.
+    Effect,
+    NamedEffect,
 }
 
 impl SubjectKind {
     fn name(self, id: Uuid) -> String {
         match self {
             Self::Run => RunId::from_uuid(id).to_string(),
-            Self::Event => EffectId::from_uuid(id).to_string(),
+            Self::Effect => EffectId::from_uuid(id).to_string(),
+            Self::NamedEffect => NamedEffectId::from_uuid(id).to_string(),
         }
     }
 }
@@ -143,8 +146,13 @@ const fn of_runs(of: &'static str, text: &'static str) -> Scan {
     Scan { of, kind, text }
 }
 
-const fn of_events(of: &'static str, text: &'static str) -> Scan {
-    let kind = SubjectKind::Event;
+const fn of_effects(of: &'static str, text: &'static str) -> Scan {
+    let kind = SubjectKind::Effect;
+    Scan { of, kind, text }
+}
+
+const fn of_names(of: &'static str, text: &'static str) -> Scan {
+    let kind = SubjectKind::NamedEffect;
     Scan { of, kind, text }
 }
 
@@ -156,7 +164,7 @@ const WAKES: &[Scan] = &[
 
 const PROGRESS: &[Scan] = &[
     of_runs("runs in the queue", text::TAKEN),
-    of_events("events", text::DISPATCHED),
+    of_effects("events", text::DISPATCHED),
     of_runs("notices to business keys", text::NOTIFIED),
 ];
 
@@ -184,6 +192,10 @@ const BACKLOGS: &[Backlog] = &[
 const RECORDS: &[Scan] = &[
     of_runs("runs in the queue", text::QUEUED),
     of_runs("runs", text::UNENDED),
+    of_names("business keys", text::DOUBTED_NAMES),
+    of_effects("listed doubts", text::LISTED_DOUBTS),
+    of_names("listed business keys", text::LISTED_NAMES),
+    of_runs("listed runs", text::LISTED_RUNS),
 ];
 
 const ROWS: &[Scan] = &[of_runs("runs in the queue", text::ROWS)];
@@ -246,7 +258,7 @@ async fn find_standing(
         standing = overdue;
     }
     for id in standing {
-        report.add(SubjectKind::Event.name(id), backlog.found.to_owned());
+        report.add(SubjectKind::Effect.name(id), backlog.found.to_owned());
     }
     Ok(())
 }

@@ -2,22 +2,26 @@
 
 use jiff::Timestamp;
 
+use crate::attention::named::no_run_stands;
 use crate::cell::{EveryCell, ReadError};
 
 /// How much of one kind is counted.
 pub const WAITING_MAX: i64 = 50;
 
 /// One more than is counted of each, so that more can be told; the oldest is the first of its index.
-const WAITING: &str = "
+const WAITING: &str = concat!(
+    "
     SELECT 'doubt', count(*), min(since)
       FROM ((SELECT since FROM attention WHERE kind = 'doubt' AND namespace_id = $1
               ORDER BY since, subject_id LIMIT $2)
              UNION ALL
             (SELECT a.since
                FROM attention a
-              CROSS JOIN LATERAL (SELECT holder_run FROM named_effects WHERE id = a.subject_id OFFSET 0) n
-              WHERE a.kind = 'named_effect' AND a.namespace_id = $1
-                AND NOT EXISTS (SELECT FROM runs r WHERE r.id = n.holder_run AND r.state = 'in_doubt')
+              CROSS JOIN LATERAL (SELECT holder_run, holder_step, undo_run, undo_seq FROM named_effects
+                                   WHERE id = a.subject_id OFFSET 0) n
+              WHERE a.kind = 'named_effect' AND a.namespace_id = $1 AND ",
+    no_run_stands!(),
+    "
               ORDER BY a.since, a.subject_id LIMIT $2)) AS a
      UNION ALL
     SELECT 'needs_review', count(*), min(since)
@@ -57,7 +61,8 @@ const WAITING: &str = "
      UNION ALL
     SELECT 'refused', count(*), max(at)
       FROM (SELECT at FROM refused_deliveries WHERE namespace_id = $1 ORDER BY id DESC LIMIT $2) AS r
-     WHERE at > (SELECT moment()) - interval '24 hours'";
+     WHERE at > (SELECT moment()) - interval '24 hours'"
+);
 
 pub(crate) const STATEMENTS: &[&str] = &[WAITING];
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_model::event::{ChildBegun, Event, NameEvent};
 use semel_model::request::StepRequest;
-use semel_model::{ClaimId, Fault, NamedEffectId, PastOutcome, RunId};
+use semel_model::{ClaimId, Fault, NamedEffectId, PastOutcome, RunId, Span};
 use semel_store::archives;
 use semel_store::audit::{AuditEntry, ReasonError};
 use semel_store::journal::{self, JournalRow};
@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::archive::ArchiveError;
 use crate::runtime::Runtime;
+use crate::settle::span_between;
 use crate::state::PastLedger;
 use crate::unavailable::unavailable_from_store;
 
@@ -34,11 +35,15 @@ pub enum EraseError {
     /// There is no such run.
     #[error("there is no such run")]
     Unknown,
-    /// A run of its key has not ended, something of it is in doubt, or what was given up in doubt may still happen.
-    #[error(
-        "a run of its key has not ended, something of it is in doubt, or what was given up in doubt may still happen"
-    )]
+    /// A run of its key has not ended, or something of it is in doubt.
+    #[error("a run of its key has not ended, or something of it is in doubt")]
     NotEnded,
+    /// The request of a doubt that was given up may still arrive and be acted on.
+    #[error("what was given up in doubt may still happen: ask again in {retry_in}")]
+    MayStillHappen {
+        /// How long until nothing of it can happen any more.
+        retry_in: Span,
+    },
     /// A journal was written by another version.
     #[error(
         "the journal of {run} cannot be read by this version: erase it with the version that wrote it"
@@ -68,7 +73,7 @@ impl EraseError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unknown => "run-not-found",
-            Self::NotEnded => "run-not-ended",
+            Self::NotEnded | Self::MayStillHappen { .. } => "run-not-ended",
             Self::Unreadable { .. } => "journal-inconsistent",
             Self::TooLarge => "run-too-large",
             Self::Archive(_) => "archive-unavailable",
@@ -190,10 +195,12 @@ impl Runtime {
         let look = async {
             // Nothing is marked that could not be erased.
             let found = self.family(namespace_id, live, None).await?;
+            let mut landed_at: Option<Timestamp> = None;
             for &(run, partition_date) in &found.runs {
                 let remains = self.remains_of(run, partition_date).await?;
-                self.expect_landed(namespace_id, &remains.given_up)?;
+                landed_at = landed_at.max(self.landed_at(namespace_id, &remains.given_up));
             }
+            self.expect_landed(landed_at)?;
             self.family(namespace_id, live, Some(act)).await
         };
         match look.await {
@@ -203,20 +210,26 @@ impl Runtime {
         }
     }
 
-    /// Refuses while something may still happen that was given up in doubt: without its request nobody knows any more
-    /// until when.
-    fn expect_landed(&self, namespace_id: i32, given_up: &[GivenUp]) -> Result<(), EraseError> {
-        let (landing, now) = (self.landing(), self.clock.now());
+    /// From when on nothing can happen any more of what was given up in doubt; `None` where nothing was.
+    fn landed_at(&self, namespace_id: i32, given_up: &[GivenUp]) -> Option<Timestamp> {
+        let landing = self.landing();
         let destinations = self.vault.destinations(namespace_id);
-        let may_land = |it: &GivenUp| {
+        let over = given_up.iter().map(|it| {
             let name = it.request.connection();
             let connection = name.and_then(|name| destinations.connection(name));
-            landing.after(&it.request, connection, it.times) > now
-        };
-        if given_up.iter().any(may_land) {
-            return Err(EraseError::NotEnded);
+            landing.after(&it.request, connection, it.times)
+        });
+        over.max()
+    }
+
+    /// Refuses while something may still happen that was given up in doubt: without its request nobody knows any more
+    /// until when.
+    fn expect_landed(&self, landed_at: Option<Timestamp>) -> Result<(), EraseError> {
+        let retry_in = landed_at.map(|at| span_between(self.clock.now(), at));
+        match retry_in.filter(|retry_in| retry_in.as_millis() > 0) {
+            Some(retry_in) => Err(EraseError::MayStillHappen { retry_in }),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     async fn erase_live(

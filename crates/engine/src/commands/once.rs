@@ -153,6 +153,11 @@ pub enum OnceError {
         /// The run.
         run: RunId,
     },
+    /// A process holds it, and keeps it until its lease is over.
+    #[error(
+        "a process holds the key: once its lease is over the key is in doubt, and `semel once settle` settles it"
+    )]
+    HeldByScript,
     /// The process that was lost may still run.
     #[error("the process that held the key may still run: say so again in {retry_in}")]
     TooSoon {
@@ -208,6 +213,8 @@ impl Runtime {
             accepts_other: false,
             seq: None,
             renews: false,
+            // The program that is given the key may keep what it likes.
+            endless: true,
         };
         let mark = of.name.key().text();
         failpoint("once.begin.before", &mark).await;

@@ -201,7 +201,7 @@ pub(crate) fn undo_in_doubt(past: &PastEffect, undo: &PastEffect, run: RunId) ->
     let message = format!(
         "{by} left it in doubt whether `{step}` was undone: resume that run and settle it. Or look at the \
          destination: if the effect stands, semel run replay {run} --accept-changed {step}; if it is gone, \
-         semel key drop --new-intent"
+         semel key drop FLOW KEY --new-intent --reason …"
     );
     Some(Fault::permanent("undo-in-doubt", message))
 }
@@ -213,7 +213,7 @@ fn doubt_erased(past: &PastEffect) -> Fault {
     let message = format!(
         "{run} left `{step}` in doubt, and its request was erased: whether {effect} happened is for a person \
          to find out at the destination, and nothing was sent; if it has to be performed, cancel this run \
-         and make the key a new intent, semel key drop --new-intent"
+         and make the key a new intent, semel key drop FLOW KEY --new-intent --reason …"
     );
     Fault::permanent("doubt-erased", message)
 }

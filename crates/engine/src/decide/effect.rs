@@ -113,7 +113,7 @@ pub(super) fn go_on(
                 }
                 (None, Some(DoubtPlan::Review) | None) => {
                     let doubt = &effect.state().doubt;
-                    let fault = Fault::passing(doubt.code.clone(), doubt.message.clone());
+                    let fault = Fault::permanent(doubt.code.clone(), doubt.message.clone());
                     Next::Act(NextAction::StopRun(StopReason::InDoubt, fault))
                 }
             }

@@ -68,7 +68,7 @@ fn leave(state: &FoldedRun, step: &Step) -> Next {
         }
         Some((LedgerEntry::InDoubt(effect), None)) => {
             let doubt = &effect.state().doubt;
-            let fault = Fault::passing(doubt.code.clone(), doubt.message.clone());
+            let fault = Fault::permanent(doubt.code.clone(), doubt.message.clone());
             Next::Act(NextAction::StopRun(StopReason::InDoubt, fault))
         }
         Some((

@@ -214,7 +214,7 @@ async fn a_thousand_doubts_are_one_message_in_a_period_and_every_doubt_is_counte
     for words in [
         "flow story, step call, connection bank",
         "Example: run_",
-        "semel doubt list --flow story",
+        "Next: semel doubt list",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }

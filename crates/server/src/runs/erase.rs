@@ -78,6 +78,9 @@ impl From<EraseError> for ApiError {
         match error {
             EraseError::Unknown => Self::plain(Code::RunNotFound),
             EraseError::NotEnded => Self::new(Code::RunNotEnded, detail),
+            EraseError::MayStillHappen { retry_in } => {
+                Self::new(Code::RunNotEnded, detail).retry_in(retry_in)
+            }
             EraseError::Unreadable { run } => {
                 Self::new(Code::JournalInconsistent, detail).about(run)
             }
@@ -86,5 +89,24 @@ impl From<EraseError> for ApiError {
             EraseError::Reason(error) => error.into(),
             EraseError::Unavailable(cause) => Self::database(&cause),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::header::RETRY_AFTER;
+    use axum::response::IntoResponse as _;
+    use semel_model::Span;
+
+    use super::*;
+
+    #[test]
+    fn what_may_still_happen_is_not_erased_and_the_answer_says_when_to_ask_again() {
+        let retry_in = Span::from_secs(33);
+
+        let response = ApiError::from(EraseError::MayStillHappen { retry_in }).into_response();
+
+        assert_eq!(response.status(), StatusCode::CONFLICT);
+        assert_eq!(response.headers()[RETRY_AFTER], "33");
     }
 }

@@ -49,6 +49,12 @@ async fn a_doubt_is_settled_once_and_its_run_continues() -> Result<()> {
         result: Some(json!({"id": "ch_1"})),
         ..said(Verdict::Happened)
     };
+    let in_doubt = world.client.get_run(run).await?.run;
+    let fault = in_doubt.fault.context("a fault")?;
+    assert_eq!(
+        fault["retryable"], false,
+        "a person decides, and nobody tries again: {fault}"
+    );
 
     let first = world.client.settle_effect(effect.id, &settle, "s").await?;
     let again = world.client.settle_effect(effect.id, &settle, "s").await?;
@@ -65,6 +71,32 @@ async fn a_doubt_is_settled_once_and_its_run_continues() -> Result<()> {
     );
     let settled = world.client.get_effect(effect.id).await?;
     assert_eq!(settled.external_id.as_deref(), Some("ch_1"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_effect_that_was_tried_again_says_when_it_was_tried_first() -> Result<()> {
+    let (world, bank) = (World::start().await?, Peer::start().await?);
+    let steps = format!(
+        "trigger: {{ api: {{}} }}\nretry: {{ attempts: 3, delay: 10ms, max_delay: 20ms, within: 1h }}\nsteps:\n  \
+         - {{ id: charge, http: {{ put: '{}', json: {{ n: 1 }} }} }}\n",
+        bank.url("/plain/charges")
+    );
+    let flow = world.publish("charging", &steps).await?;
+    bank.next("/plain/", Behaviour::RefuseWith(503)).await?;
+    let start = StartRun {
+        key: Some("k".to_owned()),
+        ..StartRun::default()
+    };
+
+    let patience = Some(patience_span());
+    let started = world.client.start_run(&flow, &start, patience).await?.body;
+    let effects = world.client.get_run(started.run).await?.effects;
+    let effect = world.client.get_effect(effects[0].id).await?;
+
+    assert_eq!((started.state, effect.attempt), (RunStatus::Succeeded, 2));
+    let first = effect.first_intended_at.context("a first try")?;
+    assert!(first < effect.intended_at, "{effect:?}");
     Ok(())
 }
 

@@ -3,11 +3,11 @@
 use anyhow::{Context, Result};
 use hyper::Method;
 use semel_api::types::{
-    BeginOnce, FailOnce, FinishOnce, GetOnce, HeartbeatOnce, OnceFilter, OnceHold, RedoOnce,
-    SettleOnce,
+    BeginOnce, FailOnce, FinishOnce, FreeOnce, GetOnce, HeartbeatOnce, OnceFilter, OnceHold,
+    PutConnection, RedoOnce, SetAlerts, SettleOnce,
 };
 use semel_api::{Client, Code};
-use semel_model::{HolderId, NamedEffectState, Span};
+use semel_model::{AlertKind, HolderId, NamedEffectState, Span};
 use semel_testkit::{patience, until};
 use serde_json::{Value, json};
 
@@ -103,6 +103,64 @@ async fn a_begin_is_repeated_and_others_find_what_is_there() -> Result<()> {
         refused(client.begin_once(&mismatch).await)?,
         Code::OnceMismatch
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reported_doubt_of_a_process_raises_one_alert() -> Result<()> {
+    let world = World::start().await?;
+    let client = &world.client;
+    let mail = json!({ "smtp": { "host": "mail.example", "from": "semel@mail.example" } });
+    let connection = PutConnection {
+        connection: serde_json::from_value(json!({ "to": mail }))?,
+        replace: false,
+    };
+    client
+        .put_connection(&"ops".parse()?, &connection, None)
+        .await?;
+    let set = SetAlerts {
+        connection: "ops".to_owned(),
+        to: vec!["ops@mail.example".to_owned()],
+    };
+    client.set_alerts(&set, None).await?;
+    let hold = first(client, "a").await?;
+
+    client.fail_once(&fail("a", hold.token, true)).await?;
+    client.fail_once(&fail("a", hold.token, true)).await?;
+    let other = first(client, "b").await?;
+    client.fail_once(&fail("b", other.token, true)).await?;
+    let look = async || Ok(client.list_alerts().await?.groups);
+    let groups = until("two doubts of processes to be counted", look, |groups| {
+        groups.iter().map(|group| group.total).sum::<i64>() >= 2
+    })
+    .await?;
+
+    assert_eq!(groups.len(), 1, "{groups:?}");
+    assert_eq!((groups[0].kind, groups[0].total), (AlertKind::Doubt, 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_that_a_process_holds_is_not_freed_and_the_answer_says_what_settles_it() -> Result<()>
+{
+    let world = World::start().await?;
+    let client = &world.client;
+    let hold = first(client, "a").await?;
+    let free = FreeOnce {
+        effect_key: hold.effect_key,
+        reason: "it hangs".to_owned(),
+    };
+
+    let held = client.free_once(&free).await;
+    client.finish_once(&done("a", hold.token, json!(1))).await?;
+    let finished = client.free_once(&free).await;
+
+    let said = held.as_ref().err().context("refused")?.to_string();
+    assert!(said.contains("`semel once settle` settles it"), "{said}");
+    assert_eq!(refused(held)?, Code::OnceNotHeld);
+    let said = finished.as_ref().err().context("refused")?.to_string();
+    assert!(said.contains("the effect is done"), "{said}");
+    assert_eq!(refused(finished)?, Code::OnceNotHeld);
     Ok(())
 }
 

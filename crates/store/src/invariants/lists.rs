@@ -1,6 +1,7 @@
 //! Every list that operators read, page by page, as they read it: none may end with an error.
 
 use semel_model::run::RunState;
+use semel_model::{FlowName, NamespaceName, ScheduleId};
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 
@@ -10,13 +11,20 @@ use crate::audit::list::{self as acts, ActFilter};
 use crate::cell::{Cell, ReadError};
 use crate::duplicates;
 use crate::effects;
+use crate::flows;
+use crate::kv;
 use crate::listed::{Listed, Position};
 use crate::named_effects::{self, NamedEffectFilter};
-use crate::namespaces;
+use crate::namespaces::{self, NamespaceView};
+use crate::reconcile_passes;
 use crate::refused_deliveries::{self, RefusedFilter};
+use crate::replay_plans;
+use crate::run_jobs;
 use crate::runs::{self, RunFilter};
+use crate::schedules;
 use crate::subscriptions;
 use crate::tasks::{self, TaskFilter};
+use crate::tokens;
 use crate::waits;
 use crate::webhook_deliveries;
 
@@ -53,6 +61,9 @@ pub(super) async fn read_all(
             reading.waiting().await?;
             reading.arrivals().await?;
             reading.deliveries().await?;
+            reading.entries().await?;
+            reading.operators().await?;
+            reading.recurrences(namespace).await?;
             progress(report.looked_at);
         }
         match page.last() {
@@ -128,9 +139,15 @@ impl Reading<'_> {
     /// The first page of each: their positions are no times.
     async fn arrivals(&mut self) -> Result<(), ReadError> {
         let (cell, id) = (self.cell, self.namespace_id);
-        let page = duplicates::list(cell.every(), id, None, PAGE, true);
+        let page = async {
+            let page = duplicates::list(cell.every(), id, None, PAGE, true).await?;
+            Ok(page.0)
+        };
         self.read_first("duplicates", page).await?;
-        let page = duplicates::list_held(cell.every(), id, None, None, PAGE, true);
+        let page = async {
+            let page = duplicates::list_held(cell.every(), id, None, None, PAGE, true).await?;
+            Ok(page.0)
+        };
         self.read_first("held deliveries", page).await?;
         let filter = RefusedFilter::default();
         let page = refused_deliveries::list(cell.every(), id, &filter, PAGE);
@@ -147,6 +164,57 @@ impl Reading<'_> {
             let page = webhook_deliveries::list(cell.every(), id, name, None, None, PAGE);
             self.read_first(&format!("deliveries of {name}"), page)
                 .await?;
+        }
+        Ok(())
+    }
+
+    async fn entries(&mut self) -> Result<(), ReadError> {
+        let mut after = kv::ListedUntil::default();
+        for _ in 0..PAGES_MAX {
+            let page = kv::list(self.cell.every(), self.namespace_id, "", &after);
+            let Some((entries, next)) = self.read("entries", page).await? else {
+                return Ok(());
+            };
+            self.report.looked_at += entries.len() as u64;
+            let Some(next) = next else {
+                return Ok(());
+            };
+            after = next;
+        }
+        Ok(())
+    }
+
+    /// Sets of runs that operators change together, and the tokens.
+    async fn operators(&mut self) -> Result<(), ReadError> {
+        let (home, id) = (self.cell.home(), self.namespace_id);
+        let page =
+            async |before: Option<Position>| replay_plans::list(home, id, before, PAGE).await;
+        self.read_pages("replay plans", page).await?;
+        let page = async |before: Option<Position>| run_jobs::list(home, id, before, PAGE).await;
+        self.read_pages("run jobs", page).await?;
+        let page = tokens::list(home, id, true, None, PAGE);
+        self.read_first("tokens", page).await
+    }
+
+    /// Schedules, and the first page of the ticks and of the reconcile passes of each flow.
+    async fn recurrences(&mut self, namespace: &NamespaceView) -> Result<(), ReadError> {
+        let (cell, id) = (self.cell, self.namespace_id);
+        let page = schedules::list_of_namespace(cell.every(), id);
+        self.read_first("schedules", page).await?;
+        let Ok(owner) = namespace.name.parse::<NamespaceName>() else {
+            return Ok(());
+        };
+        for name in flows::list_names(cell.home(), id).await? {
+            let Ok(flow) = name.parse::<FlowName>() else {
+                continue;
+            };
+            let schedule = ScheduleId::derive(&owner, &flow);
+            let slot = cell.of(schedule);
+            let page = schedules::list_ticks(slot, schedule, None, i64::from(PAGE));
+            self.read_first(&format!("ticks of {name}"), page).await?;
+            let page = reconcile_passes::list(slot, id, schedule, PAGE);
+            let passes = format!("reconcile passes of {name}");
+            self.read_first(&passes, page).await?;
         }
         Ok(())
     }

@@ -249,10 +249,12 @@ pub(super) const QUEUED: &str = scan!(
                             WHERE j.partition_date = p.partition_date AND j.run_id = p.id AND j.seq = p.seq)"
 );
 
-/// A run that has not ended is in the queue, whatever it waits for; one that waits for a person is listed.
+/// A run that has not ended is in the queue, whatever it waits for; one that waits for a person is listed, and so is each
+/// of its effects in doubt. The commit that makes it so writes the row of the list, so that each snapshot has both. The
+/// identity of an effect begins with the first eight bytes of its run's.
 pub(super) const UNENDED: &str = scan!(
     "
-        SELECT r.id, r.state, r.ended_at
+        SELECT r.id, r.partition_date, r.state, r.ended_at
           FROM runs r
          WHERE r.id > $1
          ORDER BY r.id",
@@ -264,7 +266,78 @@ pub(super) const UNENDED: &str = scan!(
         SELECT p.id, format('is %s and not listed for people', p.state)
           FROM page p
          WHERE p.state IN ('needs_review', 'quarantined')
-           AND NOT EXISTS (SELECT 1 FROM attention a WHERE a.subject_id = p.id AND a.kind::text = p.state::text)"
+           AND NOT EXISTS (SELECT 1 FROM attention a WHERE a.subject_id = p.id AND a.kind::text = p.state::text)
+         UNION ALL
+        SELECT p.id, format('is in doubt at %s and not listed for people', d.step)
+          FROM page p
+         CROSS JOIN LATERAL (
+               SELECT e.step
+                 FROM effects e
+                WHERE e.partition_date = p.partition_date AND e.run_id = p.id AND e.state = 'in_doubt'
+                  AND e.id BETWEEN (left(p.id::text, 18) || '-0000-000000000000')::uuid
+                               AND (left(p.id::text, 18) || '-ffff-ffffffffffff')::uuid
+                  AND NOT EXISTS (SELECT 1 FROM attention a
+                                   WHERE a.subject_id = e.id AND a.kind = 'doubt'
+                                     AND a.partition_date = e.partition_date)
+               OFFSET 0) AS d"
+);
+
+pub(super) const DOUBTED_NAMES: &str = scan!(
+    "
+        SELECT n.id, n.state
+          FROM named_effects n
+         WHERE n.id > $1
+         ORDER BY n.id",
+    "
+        SELECT p.id, 'is in doubt and not listed for people' AS words
+          FROM page p
+         WHERE p.state = 'in_doubt'
+           AND NOT EXISTS (SELECT 1 FROM attention a WHERE a.subject_id = p.id AND a.kind = 'named_effect')"
+);
+
+/// A page of what is listed for people as of some kinds.
+macro_rules! listed_page {
+    ($kinds:literal) => {
+        concat!(
+            "
+        SELECT a.subject_id AS id
+          FROM attention a
+         WHERE a.subject_id > $1 AND a.kind IN (",
+            $kinds,
+            ")
+         GROUP BY a.subject_id
+         ORDER BY a.subject_id"
+        )
+    };
+}
+
+/// What is listed as in doubt, and is not. The commit that ends a doubt removes its row.
+pub(super) const LISTED_DOUBTS: &str = scan!(
+    listed_page!("'doubt'"),
+    "
+        SELECT p.id, format('is listed for people as in doubt at %s, and is not', a.step) AS words
+          FROM page p
+          JOIN attention a ON a.subject_id = p.id AND a.kind = 'doubt'
+         WHERE NOT EXISTS (SELECT 1 FROM effects e
+                            WHERE e.partition_date = a.partition_date AND e.id = a.subject_id
+                              AND e.state = 'in_doubt')"
+);
+
+pub(super) const LISTED_NAMES: &str = scan!(
+    listed_page!("'named_effect'"),
+    "
+        SELECT p.id, 'is listed for people as in doubt, and is not' AS words
+          FROM page p
+         WHERE NOT EXISTS (SELECT 1 FROM named_effects n WHERE n.id = p.id AND n.state = 'in_doubt')"
+);
+
+pub(super) const LISTED_RUNS: &str = scan!(
+    listed_page!("'needs_review', 'quarantined'"),
+    "
+        SELECT p.id, format('is listed for people as %s, and is not', a.kind) AS words
+          FROM page p
+          JOIN attention a ON a.subject_id = p.id AND a.kind IN ('needs_review', 'quarantined')
+         WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = p.id AND r.state::text = a.kind::text)"
 );
 
 /// Of the last rows of a run, those which say only that its connection had no room for the attempt that it is at:
@@ -317,6 +390,10 @@ pub(super) const STATEMENTS: &[&str] = &[
     NOTIFIED,
     QUEUED,
     UNENDED,
+    DOUBTED_NAMES,
+    LISTED_DOUBTS,
+    LISTED_NAMES,
+    LISTED_RUNS,
     ROWS,
     DUTIES,
 ];

@@ -5,6 +5,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::views::{NamedEffectView, read_view};
+use crate::attention::named::no_run_stands;
 use crate::cell::{EveryCell, ReadError};
 use crate::listed::{Listed, NEWEST, OLDEST, Position, searched};
 
@@ -20,7 +21,7 @@ macro_rules! without_results {
            n.on_doubt, n.lease_ms, n.lease_until, n.heartbeat_at, n.begun_at,
            n.settled_at, n.settled_by, n.expires_at, NULL::json, n.external_id, n.fault, n.note,
            n.keep_ms, n.status, n.holder, n.holder_token,
-           CASE WHEN n.undo_seq IS NOT NULL THEN n.undo_run END
+           CASE WHEN n.undo_seq IS NOT NULL THEN n.undo_run END, n.reuse_count
       FROM ",
             $rows
         )
@@ -120,7 +121,9 @@ const DOUBTS: &str = concat!(
     "
      WHERE a.kind = 'named_effect' AND a.namespace_id = $1 AND (a.since, a.subject_id) > ($2, $3)
        AND n.state = 'in_doubt'
-       AND NOT EXISTS (SELECT FROM runs r WHERE r.id = n.holder_run AND r.state = 'in_doubt')
+       AND ",
+    no_run_stands!(),
+    "
      ORDER BY a.since, a.subject_id
      LIMIT $4"
 );

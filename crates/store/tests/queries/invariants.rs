@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use semel_model::{EffectId, RunId, SessionId, Span, WaitId};
+use semel_model::{EffectId, NamedEffectId, RunId, SessionId, Span, WaitId};
 use semel_store::claims::start_accepting;
 use semel_store::duties::{self, DutyNote};
 use semel_store::invariants::{self, BREACHES_MAX, Breach, Invariant, InvariantReport};
@@ -41,6 +41,40 @@ const OPEN_CHILD: &str = "
 const PAUSED: &str = "INSERT INTO paused_runs (run_id, pause_id) VALUES ($1, 1)";
 
 const STOPPED: &str = "UPDATE queue SET stage = 'stopped' WHERE run_id = $1";
+
+/// An effect of a run in a state.
+const EFFECT: &str = "
+    INSERT INTO effects (partition_date, id, run_id, namespace_id, step, kind, guard, state, attempt, intended_at,
+                         settled_at)
+    SELECT r.partition_date, $1::uuid, r.id, 1, 'charge', 'http', 'review', $3::text::effect_state, 1, moment(),
+           moment()
+      FROM runs r
+     WHERE r.id = $2";
+
+const EFFECT_LISTED: &str = "
+    INSERT INTO attention (subject_id, kind, partition_date, namespace_id, run_id, flow_id, step, since, accepted_at,
+                           is_child)
+    SELECT $1::uuid, 'doubt', r.partition_date, 1, r.id, 1, 'charge', moment(), moment(), false
+      FROM runs r
+     WHERE r.id = $2";
+
+/// A business key that the step of a run holds, in a state.
+const NAME: &str = "
+    INSERT INTO named_effects (id, namespace_id, scope, key, state, kind, destination, method, token, holder,
+                               holder_run, holder_step, heartbeat_at, begun_at, keep_ms)
+    VALUES ($1, 1, 'shared', 'invoice', $3::text::named_effect_state, 'http', 'bank', 'POST', 1, $1, $2, 'charge',
+            moment(), moment(), 1000)";
+
+const NAME_LISTED: &str = "
+    INSERT INTO attention (subject_id, kind, partition_date, namespace_id, step, since, is_child)
+    VALUES ($1, 'named_effect', '-infinity', 1, 'charge', moment(), false)";
+
+const RUN_LISTED: &str = "
+    INSERT INTO attention (subject_id, kind, partition_date, namespace_id, run_id, flow_id, step, since, accepted_at,
+                           is_child)
+    SELECT r.id, 'quarantined', r.partition_date, 1, r.id, 1, '', moment(), moment(), false
+      FROM runs r
+     WHERE r.id = $1";
 
 const EVENT: &str = "
     INSERT INTO outbox (id, namespace_id, run_id, event, data, emitted_at, due_at, tries, unread)
@@ -108,6 +142,25 @@ impl Ground {
         self.change(text, &[id.as_uuid(), run.as_uuid()]).await
     }
 
+    /// An effect of a run and a business key that it holds, both in doubt.
+    async fn doubt(&self, run: RunId) -> Result<Acts> {
+        let acts = Acts::of(run);
+        let effect: [&(dyn ToSql + Sync); 3] = [acts.effect.as_uuid(), run.as_uuid(), &"in_doubt"];
+        self.change(EFFECT, &effect).await?;
+        let name: [&(dyn ToSql + Sync); 3] = [acts.name.as_uuid(), run.as_uuid(), &"in_doubt"];
+        self.change(NAME, &name).await?;
+        Ok(acts)
+    }
+
+    /// Lists both for people.
+    async fn list(&self, run: RunId) -> Result<Acts> {
+        let acts = Acts::of(run);
+        let effect: [&(dyn ToSql + Sync); 2] = [acts.effect.as_uuid(), run.as_uuid()];
+        self.change(EFFECT_LISTED, &effect).await?;
+        self.change(NAME_LISTED, &[acts.name.as_uuid()]).await?;
+        Ok(acts)
+    }
+
     /// A server that has lived for longer than any of the limits that spare one that starts.
     async fn serve(&self) -> Result<SessionId> {
         let session = SessionId::generate();
@@ -127,6 +180,22 @@ impl Ground {
     /// The breaches of an invariant, in an order of their own.
     async fn breaches(&self, invariant: Invariant) -> Result<Vec<Breach>> {
         Ok(sorted(self.check(invariant).await?.breaches))
+    }
+}
+
+/// What a run did.
+struct Acts {
+    effect: EffectId,
+    name: NamedEffectId,
+}
+
+impl Acts {
+    fn of(run: RunId) -> Self {
+        let effect = EffectId::derive(run, "charge", "", 0);
+        Self {
+            effect,
+            name: NamedEffectId::from_uuid(*effect.as_uuid()),
+        }
     }
 }
 
@@ -155,6 +224,12 @@ async fn a_sound_world_breaks_no_invariant() -> Result<()> {
     let parent = ground.sleeper("parent").await?;
     ground.add(ENDED_CHILD, parent).await?;
     ground.add(OPEN_CHILD, parent).await?;
+    let doubtful = ground.sleeper("doubtful").await?;
+    ground.doubt(doubtful).await?;
+    ground.list(doubtful).await?;
+    let quarantine = "UPDATE runs SET state = 'quarantined' WHERE id = $1";
+    ground.change(quarantine, &[doubtful.as_uuid()]).await?;
+    ground.change(RUN_LISTED, &[doubtful.as_uuid()]).await?;
 
     for invariant in Invariant::ALL {
         let mut heard = 0;
@@ -167,7 +242,11 @@ async fn a_sound_world_breaks_no_invariant() -> Result<()> {
         assert!(heard <= report.looked_at, "{invariant:?}");
     }
     let records = ground.check(Invariant::Records).await?;
-    assert_eq!(records.looked_at, 3 + 4, "the queue and the runs");
+    assert_eq!(
+        records.looked_at,
+        4 + 5 + 1 + 3,
+        "the queue, the runs, the business key and what is listed"
+    );
     Ok(())
 }
 
@@ -317,6 +396,51 @@ async fn a_record_that_is_missing_is_named() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_doubt_that_is_not_listed_for_people_is_named() -> Result<()> {
+    let ground = Ground::start().await?;
+    let listed = ground.sleeper("listed").await?;
+    ground.doubt(listed).await?;
+    ground.list(listed).await?;
+    let unlisted = ground.sleeper("unlisted").await?;
+    let acts = ground.doubt(unlisted).await?;
+
+    let found = ground.breaches(Invariant::Records).await?;
+
+    let named = [
+        breach(unlisted, "is in doubt at charge and not listed for people"),
+        breach(acts.name, "is in doubt and not listed for people"),
+    ];
+    assert_eq!(found, sorted(named.to_vec()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_listed_for_people_without_a_reason_is_named() -> Result<()> {
+    let ground = Ground::start().await?;
+    let retried = ground.sleeper("retried").await?;
+    let acts = ground.list(retried).await?;
+    let effect: [&(dyn ToSql + Sync); 3] = [acts.effect.as_uuid(), retried.as_uuid(), &"retrying"];
+    ground.change(EFFECT, &effect).await?;
+    let name: [&(dyn ToSql + Sync); 3] = [acts.name.as_uuid(), retried.as_uuid(), &"pending"];
+    ground.change(NAME, &name).await?;
+    let resumed = ground.sleeper("resumed").await?;
+    ground.change(RUN_LISTED, &[resumed.as_uuid()]).await?;
+
+    let found = ground.breaches(Invariant::Records).await?;
+
+    let named = [
+        breach(
+            acts.effect,
+            "is listed for people as in doubt at charge, and is not",
+        ),
+        breach(acts.name, "is listed for people as in doubt, and is not"),
+        breach(resumed, "is listed for people as quarantined, and is not"),
+    ];
+    assert_eq!(found, sorted(named.to_vec()));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_run_that_writes_rows_while_its_connection_has_no_room_is_named() -> Result<()> {
     let ground = Ground::start().await?;
     let waiting = ground.sleeper("waiting").await?;
@@ -405,6 +529,47 @@ async fn a_list_that_ends_with_an_error_is_named() -> Result<()> {
         format!("refused deliveries of namespace {id}")
     );
     assert!(found.found.starts_with("ends with an error"), "{found:?}");
+    Ok(())
+}
+
+/// Tables, and the lists that are read from them.
+const LISTED: &[(&str, &str)] = &[
+    ("kv", "entries"),
+    ("reconcile_passes", "reconcile passes of hello"),
+    ("replay_plans", "replay plans"),
+    ("run_jobs", "run jobs"),
+    ("schedules", "schedules"),
+    ("ticks", "ticks of hello"),
+    ("tokens", "tokens"),
+];
+
+#[tokio::test]
+async fn the_lists_of_what_operators_set_up_are_read_as_well() -> Result<()> {
+    let ground = Ground::start().await?;
+    let cell = &ground.world.cell;
+    let id = namespaces::ensure(cell.home(), &"default".parse()?).await?;
+    let flow = "INSERT INTO flows (namespace_id, name) VALUES ($1, 'hello')";
+    ground.change(flow, &[&id]).await?;
+    let client = ground.world.connect().await?;
+    for (table, _) in LISTED {
+        // Whoever reads it divides by zero.
+        let poison = format!(
+            "ALTER TABLE {table} RENAME TO kept_{table};
+             CREATE VIEW {table} AS
+             SELECT * FROM kept_{table} WHERE 1 / (SELECT count(*) - count(*) FROM kept_{table}) = 0"
+        );
+        client.batch_execute(&poison).await?;
+    }
+
+    let found = ground.breaches(Invariant::Lists).await?;
+
+    let found: Vec<String> = found.into_iter().map(|it| it.subject).collect();
+    let lists = LISTED.iter().map(|(_, list)| list);
+    let mut named: Vec<String> = lists
+        .map(|list| format!("{list} of namespace {id}"))
+        .collect();
+    named.sort();
+    assert_eq!(found, named);
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use semel_model::run::RunState;
 use semel_model::{EffectId, NamedEffectState};
 use semel_store::audit::AuditEntry;
-use semel_store::named_effects::{self, FREED, HolderView};
+use semel_store::named_effects::{self, HOLDER_QUARANTINED, HolderView};
 use semel_store::runs;
 
 use super::OnceError;
@@ -31,8 +31,12 @@ impl Runtime {
         let view = found.filter(|view| view.key() == key);
         let view = view.ok_or(OnceError::Unknown)?;
         let HolderView::Run { run, .. } = view.holder else {
-            let message = "a process holds the key: its lease ends by itself";
-            return Err(OnceError::Invalid(message.to_owned()));
+            return Err(match view.state {
+                NamedEffectState::Pending | NamedEffectState::Undoing => OnceError::HeldByScript,
+                state @ (NamedEffectState::InDoubt
+                | NamedEffectState::Done
+                | NamedEffectState::Failed) => OnceError::NotHeld { state },
+            });
         };
         let is_held = match view.state {
             NamedEffectState::Pending | NamedEffectState::Undoing => true,
@@ -43,7 +47,7 @@ impl Runtime {
         };
         if !is_held {
             let code = view.fault.as_ref().map(|fault| &fault["code"]);
-            return match code.is_some_and(|code| code == FREED) {
+            return match code.is_some_and(|code| code == HOLDER_QUARANTINED) {
                 true => Ok(true),
                 false => Err(OnceError::NotHeld { state: view.state }),
             };
@@ -53,7 +57,7 @@ impl Runtime {
             return Err(OnceError::HeldByRun { run });
         }
         let (cell, id) = (self.cell.of(view.id), view.id);
-        let report = named_effects::free_held(cell, by.namespace_id, id, view.token, &act).await?;
+        let report = named_effects::doubt_held(cell, by.namespace_id, id, view.token, &act).await?;
         self.conclude(id, report, |state| OnceError::NotHeld { state })
             .await
     }

@@ -101,8 +101,7 @@ fn place(group: &AlertGroup) -> String {
 fn next(group: &AlertGroup, example: Option<&str>) -> String {
     let flow = plain(&group.flow);
     match (group.kind, example) {
-        (AlertKind::Doubt, _) if flow.is_empty() => "semel once list --state in_doubt".to_owned(),
-        (AlertKind::Doubt, _) => format!("semel doubt list --flow {flow}"),
+        (AlertKind::Doubt, _) => "semel doubt list".to_owned(),
         (AlertKind::NeedsReview | AlertKind::Quarantined, Some(run)) => {
             format!("semel run show {run}")
         }
@@ -151,9 +150,12 @@ mod tests {
             let command = next(&group(kind, "orders"), Some("run_1"));
             assert!(command.starts_with("semel "), "{kind}: {command}");
         }
-        assert_eq!(
-            next(&group(AlertKind::Doubt, "orders"), None),
-            "semel doubt list --flow orders"
-        );
+        for flow in ["orders", ""] {
+            let command = next(&group(AlertKind::Doubt, flow), None);
+            assert_eq!(
+                command, "semel doubt list",
+                "no flow, no state: it has neither"
+            );
+        }
     }
 }

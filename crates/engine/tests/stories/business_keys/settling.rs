@@ -6,15 +6,16 @@ use anyhow::{Context, Result};
 use semel_engine::{Actor, Amendment, SettleError, Settlement};
 use semel_model::run::RunState;
 use semel_model::{EffectId, NamedEffectState, RunId};
-use semel_store::effects;
 use semel_store::named_effects::{self, HolderView};
 use semel_store::overview::{self, WaitingKind};
+use semel_store::{attention, effects};
 use semel_testkit::peer::Behaviour;
 use semel_testkit::{until, until_some};
 use serde_json::{Value, json};
 
 use super::waiting::waits;
-use super::{FIRST, SECOND, becomes, end, id_of, named, play, publish};
+use super::{CHARGE, FIRST, SECOND, becomes, end, id_of, named, play, publish, publish_steps};
+use crate::history::{days_later, delete_old, left};
 use crate::world::World;
 
 /// The key that was sent for the first order.
@@ -132,6 +133,69 @@ async fn a_key_in_doubt_at_which_no_run_stands_is_listed_until_it_is_settled() -
     assert_eq!(doubts.map(|it| it.count), Some(1));
     assert!(keys().await?.items.is_empty());
     assert_eq!(world.attention().await?, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_in_doubt_is_listed_while_its_run_stands_at_the_doubt_of_another_step() -> Result<()>
+{
+    let world = World::start().await?;
+    let reserve = "\x20 - id: reserve\n    http: { post: 'PEER/plain/reserve', json: 1 }\n    \
+        undo: { http: { post: 'PEER/plain/back' } }\n";
+    let charge = CHARGE.replace("SCOPE", "namespace");
+    let steps = format!("{reserve}{charge}on_failure: undo\n");
+    publish_steps(&world, "story", &steps).await?;
+    for path in ["/plain/charges", "/plain/back"] {
+        let lost = Behaviour::CloseWithoutAnswer;
+        world.peer.next(path, lost).await?;
+    }
+    let (cell, id) = (world.engine.cell(), world.namespace_id);
+    let doubts = async || effects::list_doubts(cell.every(), id, None, 10).await;
+    let keys = async || named_effects::list_doubts(cell.every(), id, None, 10).await;
+    let (run, _) = play(&world, "story", FIRST).await?;
+    becomes(&world, "charge:o-1", Some(NamedEffectState::InDoubt)).await?;
+
+    let while_it_stands = keys().await?.items;
+    let fail = Settlement::Fail {
+        reason: "gone".to_owned(),
+    };
+    settle(&world, EffectId::derive(run, "charge", "", 0), fail).await?;
+    let of_undo = async || Ok(doubts().await?.items);
+    until("the doubt of the undo", of_undo, |seen| {
+        seen.iter().any(|it| it.step.as_str() == "reserve.undo")
+    })
+    .await?;
+    let listed = keys().await?.items;
+    let (waiting, _) = overview::get_overview(cell.every(), id).await?;
+    let counted = waiting.iter().find(|it| it.what == WaitingKind::Doubt);
+
+    assert!(while_it_stands.is_empty(), "{while_it_stands:?}");
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert_eq!(counted.map(|it| it.count), Some(2));
+    assert_eq!(attention::count_doubts(cell.every()).await?, 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_in_doubt_keeps_the_history_of_the_run_that_holds_it() -> Result<()> {
+    let world = world_in_doubt().await?;
+    let first = given_up(&world).await?;
+
+    days_later(&world, 400).await?;
+    delete_old(&world, 0).await?;
+    let kept = left(&world, first).await?;
+    let again = world.deliver_to("story", FIRST).await?.run;
+    waits(&world, again).await?;
+    settle(&world, key_sent()?, happened(Some(json!({ "id": "ch_1" })))).await?;
+    let reused = end(&world, again).await?;
+    days_later(&world, 400).await?;
+    delete_old(&world, 2).await?;
+
+    assert!(kept.iter().any(|(table, _)| *table == "runs"), "{kept:?}");
+    assert_ne!(again, first, "the runs of the key go on counting");
+    assert_eq!(reused.state, RunState::Succeeded, "{reused:?}");
+    assert_eq!(world.peer.count("/plain/").await?.calls, 1);
+    assert_eq!(left(&world, first).await?, [], "what is known may go");
     Ok(())
 }
 
