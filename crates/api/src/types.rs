@@ -36,6 +36,7 @@ mod search;
 mod secret;
 mod server;
 mod sign_in;
+mod story;
 mod subscription;
 mod tally;
 mod task;
@@ -50,7 +51,9 @@ pub use attended::{AssignDoubt, Attended, AttendedEffect, Deniable, NoteDoubt, S
 pub use audit::{
     Differing, DifferingField, KeyAudit, LateKey, LateKeys, SharedPayload, SharedPayloads,
 };
-pub use audit_record::{AuditFilter, AuditRecord, ChainFilter, RemovedStretch, read_digest};
+pub use audit_record::{
+    AuditFilter, AuditRecord, ChainFilter, RemovedFilter, RemovedStretch, read_digest,
+};
 pub use child_run::{ChildRun, ChildRunFilter, ChildRunProgress, ChildRunState};
 pub use connection::{
     Change, Connection, DeletedConnection, KeptConnection, PutConnection, Tried, UnprovenFlow,
@@ -110,6 +113,7 @@ pub use server::{
     QueueDepth, Server, ServerState, Servers, ServiceFailures, ServiceState, ServiceStatus,
 };
 pub use sign_in::SignInCode;
+pub use story::{KeyStory, NameStory, StepStory, StoryCounts};
 pub use subscription::{
     DeletedSubscription, Delivery, DeliveryFilter, DeliveryState, KeptSubscription,
     PutSubscription, RetriedDelivery, Subscription,

@@ -43,7 +43,8 @@ macro_rules! entered {
 pub(crate) const ENTERED: &str = concat!(entered!(), ")");
 
 /// As [`ENTERED`], of runs that follow others: an entry that an earlier run of the key made on the
-/// same day is theirs now. What is done stays done.
+/// same day is theirs now. What a run performed stays done; an entry without an attempt says only that others had,
+/// and a run that performs it after all has it.
 pub(crate) const ENTERED_AGAIN: &str = concat!(
     entered!(),
     "
@@ -52,7 +53,7 @@ pub(crate) const ENTERED_AGAIN: &str = concat!(
                guard = EXCLUDED.guard, state = EXCLUDED.state, attempt = EXCLUDED.attempt,
                intended_at = EXCLUDED.intended_at, settled_at = EXCLUDED.settled_at,
                external_id = EXCLUDED.external_id, note = EXCLUDED.note
-         WHERE effects.state <> 'done')"
+         WHERE effects.state <> 'done' OR effects.attempt = 0)"
 );
 
 /// The part of a batch's statement that changes entries. A settled entry stays settled: the guard stands in
@@ -69,7 +70,7 @@ pub(crate) const CHANGED: &str = ",
                settled_at = CASE WHEN t.state <> 'pending' THEN (SELECT now FROM present) END
           FROM unnest($?::date[], $?::uuid[], $?::text[], $?::int4[], $?::text[], $?::text[])
             AS t (partition_date, id, state, attempt, external_id, note)
-         WHERE e.partition_date = t.partition_date AND e.id = t.id AND e.state <> 'done'
+         WHERE e.partition_date = t.partition_date AND e.id = t.id AND (e.state <> 'done' OR e.attempt = 0)
            AND (e.state <> 'failed' OR t.attempt > e.attempt
                 OR t.state IN ('in_doubt', 'done')))";
 
@@ -99,6 +100,13 @@ const FIND: &str = "
                                            FROM runs r WHERE r.id BETWEEN $3 AND $4))
      ORDER BY e.intended_at DESC
      LIMIT 1";
+
+/// The note of an effect that a probe found before anything was sent.
+pub const FOUND_BEFORE: &str = "found before anything was sent";
+
+/// What begins the note of a failed effect that was in doubt when an operator failed it: whether it happened is
+/// unknown. An erasure of payloads keeps these words of the note.
+pub const GIVEN_UP: &str = "given up while in doubt";
 
 pub(crate) const LISTS: &[&str] = list::STATEMENTS;
 pub(crate) const STATEMENTS: &[&str] = &[

@@ -48,6 +48,7 @@ pub mod journal;
 pub mod kept_generations;
 pub mod key_audit;
 pub mod key_presence;
+pub mod key_story;
 pub mod kv;
 pub mod late_responses;
 pub mod listed;
@@ -84,6 +85,7 @@ pub mod tallies;
 pub mod tasks;
 mod token_limits;
 pub mod tokens;
+pub mod turns;
 pub mod waits;
 mod wakes;
 pub mod webhook_deliveries;
@@ -106,10 +108,11 @@ pub fn list_session() -> &'static str {
 
 /// The statements of lists that grow with the number of runs, by module, for the same test.
 pub fn list_statements() -> Vec<(&'static str, &'static str)> {
-    let modules: [(&'static str, &[&'static str]); 8] = [
+    let modules: [(&'static str, &[&'static str]); 9] = [
         ("approvals", approvals::VIEWS),
         ("duplicates", duplicates::LISTS),
         ("effects", effects::LISTS),
+        ("key_story", key_story::STATEMENTS),
         ("named_effects", named_effects::LISTS),
         ("overview", overview::STATEMENTS),
         ("runs", runs::LISTS),
@@ -159,6 +162,7 @@ pub fn statements() -> Vec<(&'static str, &'static str)> {
         ("invariants", invariants::STATEMENTS),
         ("journal", journal::STATEMENTS),
         ("kept_generations", kept_generations::STATEMENTS),
+        ("key_story", key_story::STATEMENTS),
         ("kv", kv::STATEMENTS),
         ("kv", kv::VIEWS),
         ("locks", locks::STATEMENTS),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{Approval, ChildRun, Duplicate, Effect, OnceEffect, Run, Wait};
+use super::{Approval, ChildRun, Duplicate, Effect, KeyStory, OnceEffect, Run, Wait};
 use crate::schema;
 
 /// Everything that is known under one key. Each list has the newest first, up to a limit.
@@ -14,11 +14,19 @@ use crate::schema;
 pub struct FoundKey {
     /// The key.
     pub key: String,
+    /// What was done under the key, in sentences.
+    #[serde(default)]
+    pub verdict: Vec<String>,
+    /// What was done under the key, by step: in its runs with their branches and items, in items whose key it
+    /// is, and by named effects. Where the key is the identifier of an effect, of that effect's step.
+    #[serde(default)]
+    pub story: KeyStory,
     /// The runs whose key it is, of every flow.
     pub runs: Vec<Run>,
     /// The items of lists whose key it is.
     pub items: Vec<FoundItem>,
-    /// The effects of those runs and items, and those that a destination knows by this identifier.
+    /// Effects of those runs and items, and those that a destination knows by this identifier. Those of branches
+    /// and other items are in the story alone.
     pub effects: Vec<Effect>,
     /// The named effects whose key it is: of steps with a `key`, and of `semel once`.
     pub named_effects: Vec<OnceEffect>,

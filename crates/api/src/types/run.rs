@@ -11,6 +11,7 @@ use super::child_run::ChildRunProgress;
 use super::effect::{Act, Effect};
 use super::pause::Pause;
 use super::run_status::RunStatus;
+use super::story::KeyStory;
 use super::wait::Wait;
 use crate::schema;
 
@@ -125,7 +126,12 @@ pub struct RunDetail {
     /// What operators did to it, its effects, waits and key, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acts: Vec<Act>,
+    /// What was done under its key, by all runs of the key with their branches and items; of an item or a
+    /// branch, what was done at its place. Absent for an archived run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under_key: Option<KeyStory>,
     /// What happened, in order.
+    // Keep this the last field: `server/runs/detail.rs` writes the lines in before the closing brace.
     pub journal: Vec<JournalLine>,
 }
 
@@ -302,6 +308,9 @@ pub struct KeyInfo {
     pub fingerprint: Option<String>,
     /// When the key may expire.
     pub expires_at: Timestamp,
+    /// What was done under the key, in sentences. Lists leave it out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verdict: Vec<String>,
 }
 
 /// Erases what was said in the runs of a key.

@@ -9,7 +9,7 @@ use crate::style::{Style, cell, render};
 use crate::text::printable;
 use crate::views;
 
-/// Find everything under one key: runs, items, effects, waits, approvals and duplicates.
+/// Find everything under one key: what was done, runs, items, effects, waits, approvals and duplicates.
 ///
 /// The key is matched as a whole: the key of runs of every flow, of items of lists, of steps with a
 /// `key`, of `semel once`, and the value of an event that a run waits for. An identifier that a
@@ -44,7 +44,11 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
 }
 
 fn tell(found: &FoundKey, style: Style) -> String {
-    let mut parts = Vec::new();
+    let verdict: Vec<String> = found.verdict.iter().map(|it| printable(it)).collect();
+    let mut parts: Vec<String> = Vec::new();
+    if !verdict.is_empty() && !found.is_empty() {
+        parts.push(verdict.join("\n"));
+    }
     let mut add = |title: &str, some: bool, table: String| {
         if some {
             parts.push(format!("{}\n{table}", style.bold(title)));

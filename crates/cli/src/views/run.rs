@@ -1,11 +1,7 @@
 //! Runs.
 
-use semel_api::types::{AtGate, BehindKey, JournalLine, Run, RunDetail, RunStatus};
-use semel_model::Event;
-use semel_model::effect::EffectState;
-use semel_model::event::NameEvent;
+use semel_api::types::{AtGate, BehindKey, Run, RunDetail, RunStatus, StoryCounts};
 use semel_model::run::RunState;
-use serde::Deserialize as _;
 
 use super::{Extent, fault_text, shown, timeline};
 use crate::style::{Style, Tone, cell, render, toned_cell};
@@ -116,22 +112,29 @@ fn partial(detail: &RunDetail) -> Option<String> {
         }
         None => next,
     };
-    let at = |is: fn(EffectState) -> bool| {
-        let steps = detail.effects.iter().filter(move |effect| is(effect.state));
-        steps.map(|effect| effect.step.clone())
+    let Some(story) = &detail.under_key else {
+        return Some(format!("safe next: {next}"));
     };
-    let own = at(|state| state == EffectState::Done);
-    let mut done = list(reused(&detail.journal).into_iter().chain(own));
-    let mut lines = detail.journal.iter();
-    if !detail.journal.is_empty() && lines.all(|line| line.events.is_empty()) {
-        // Without the right `payload` the events are left out, and with them what it reused.
-        done.push_str(" (by this run itself)");
-    }
-    let not_done = at(|state| matches!(state, EffectState::Failed | EffectState::Retrying));
-    let in_doubt = at(|state| matches!(state, EffectState::InDoubt | EffectState::Pending));
-    let (not_done, in_doubt) = (list(not_done), list(in_doubt));
+    let at = |is: fn(&StoryCounts) -> u64| {
+        let steps = story.steps.iter().filter(move |step| is(&step.counts) > 0);
+        steps.map(move |step| match (step.in_children, is(&step.counts)) {
+            (true, number) => format!("{} in {number} items or branches", step.step),
+            (false, _) => step.step.clone(),
+        })
+    };
+    let done = list(at(|it| it.done + it.met + it.found));
+    let undone = match at(|it| it.undone).next() {
+        Some(_) => format!("; undone: {}", list(at(|it| it.undone))),
+        None => String::new(),
+    };
+    let not_done = list(at(|it| it.not_done));
+    let in_doubt = list(at(|it| it.doubts() + it.under_way + it.undo_under_way));
+    let more = match story.is_whole {
+        true => "",
+        false => "; and there is more than is counted",
+    };
     Some(format!(
-        "done: {done}; not done: {not_done}; in doubt: {in_doubt}; safe next: {next}"
+        "done: {done}{undone}; not done: {not_done}; in doubt: {in_doubt}{more}; safe next: {next}"
     ))
 }
 
@@ -162,32 +165,16 @@ fn after_review(run: &Run) -> String {
             "correct the input and start a new run; or write `mismatch: accept`, publish it, and \
              semel run replay {id}"
         ),
+        Some("key-reused") => format!(
+            "to leave the effect as it is, semel run resume {id} --reason '…'; to undo it, semel effect \
+             undo EFFECT once the run has ended"
+        ),
         Some("key-begun-since") => "start a new run".to_owned(),
         Some("doubt-erased") => {
             format!("find out at the destination, then semel run cancel {id} --reason '…'")
         }
         Some(_) | None => resume_or_replay(run),
     }
-}
-
-/// The steps whose effects others had performed: earlier runs of the key, or other holders of their
-/// business keys.
-fn reused(journal: &[JournalLine]) -> Vec<String> {
-    let events = journal.iter().flat_map(|line| &line.events);
-    let read = events.filter_map(|event| Event::deserialize(&event.event).ok());
-    let step = |event| {
-        if let Event::Reused { step, .. }
-        | Event::Named {
-            step,
-            named: NameEvent::Reused { .. },
-        } = event
-        {
-            Some(step)
-        } else {
-            None
-        }
-    };
-    read.filter_map(step).collect()
 }
 
 fn list(steps: impl Iterator<Item = String>) -> String {
@@ -275,6 +262,7 @@ fn state(run: &Run, style: Style) -> String {
 
 #[cfg(test)]
 mod tests {
+    use semel_api::types::{KeyStory, StepStory};
     use serde_json::json;
 
     use super::*;
@@ -291,23 +279,52 @@ mod tests {
         serde_json::from_value(detail).unwrap()
     }
 
+    fn step(name: &str, in_children: bool, counts: StoryCounts) -> StepStory {
+        StepStory {
+            step: name.to_owned(),
+            kind: "http".to_owned(),
+            in_children,
+            counts,
+            external_ids: Vec::new(),
+            runs: Vec::new(),
+            met_by: Vec::new(),
+            first_at: jiff::Timestamp::UNIX_EPOCH,
+            last_at: jiff::Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    fn with_story(mut detail: RunDetail, steps: Vec<StepStory>) -> RunDetail {
+        detail.under_key = Some(KeyStory {
+            steps,
+            names: Vec::new(),
+            is_whole: true,
+        });
+        detail
+    }
+
     #[test]
-    fn what_others_had_done_counts_as_done() {
-        let effect = "eff_00000000000000000000000000000001";
-        let journal = json!([
-            { "event": "reused", "step": "charge", "effect": effect, "run": RUN, "result": 1 },
-            { "event": "named", "step": "mail", "named": {
-                "what": "reused", "effect": effect, "by": { "run": RUN }, "result": 1 } },
-        ]);
-
-        let line = partial(&stopped("failed", "http-500", &journal)).unwrap();
-        let unknown = partial(&stopped("failed", "http-500", &json!([]))).unwrap();
-
-        assert!(line.starts_with("done: charge, mail; not done: "), "{line}");
-        assert!(
-            unknown.starts_with("done: nothing (by this run itself); "),
-            "{unknown}"
+    fn what_others_and_branches_did_counts_as_done() {
+        let none = StoryCounts::default();
+        let detail = stopped("failed", "http-500", &json!([]));
+        let known = with_story(
+            detail.clone(),
+            vec![
+                step("charge", false, StoryCounts { met: 1, ..none }),
+                step("mailbox", true, StoryCounts { done: 2, ..none }),
+                step("account", false, StoryCounts { undone: 1, ..none }),
+            ],
         );
+
+        let line = partial(&known).unwrap();
+        let unknown = partial(&detail).unwrap();
+
+        assert!(
+            line.starts_with(
+                "done: charge, mailbox in 2 items or branches; undone: account; not done: nothing; "
+            ),
+            "{line}"
+        );
+        assert!(unknown.starts_with("safe next: "), "{unknown}");
     }
 
     #[test]
@@ -318,6 +335,10 @@ mod tests {
             ("undo-in-doubt", "whether the effect stands"),
             ("key-held", "settle the run"),
             ("key-other-request", "mismatch: accept"),
+            (
+                "key-reused",
+                "to leave the effect as it is, semel run resume",
+            ),
             ("key-begun-since", "start a new run"),
             ("doubt-erased", "at the destination"),
             ("http-500", "semel run resume"),
@@ -346,21 +367,20 @@ mod tests {
 
     #[test]
     fn a_failed_run_says_what_is_done_and_what_is_safe_next() {
-        let run = "run_00000000000000000000000000000001";
-        let effect = |step: &str, state: &str| {
-            json!({
-                "effect": "eff_00000000000000000000000000000001", "run": run, "step": step,
-                "kind": "http", "guard": "review", "state": state, "attempt": 1,
-                "intended_at": "2026-01-01T00:00:00Z",
-            })
-        };
-        let detail = |state: &str| -> RunDetail {
-            let detail = json!({
-                "run": run, "flow": "orders", "release": 3, "key": "o-1", "state": state,
-                "accepted_at": "2026-01-01T00:00:00Z", "waits": [], "journal": [],
-                "effects": [effect("charge", "done"), effect("ship", "failed")],
-            });
-            serde_json::from_value(detail).unwrap()
+        let none = StoryCounts::default();
+        let detail = |state: &str| {
+            let steps = vec![
+                step("charge", false, StoryCounts { done: 1, ..none }),
+                step(
+                    "ship",
+                    false,
+                    StoryCounts {
+                        not_done: 1,
+                        ..none
+                    },
+                ),
+            ];
+            with_story(stopped(state, "http-500", &json!([])), steps)
         };
 
         let line = partial(&detail("failed")).unwrap();
@@ -369,7 +389,7 @@ mod tests {
             line.starts_with("done: charge; not done: ship; in doubt: nothing; safe next: "),
             "{line}"
         );
-        assert!(line.contains(&format!("semel run replay {run}")));
+        assert!(line.contains(&format!("semel run replay {RUN}")));
         assert!(
             partial(&detail("in_doubt"))
                 .unwrap()

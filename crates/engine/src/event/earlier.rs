@@ -134,6 +134,11 @@ pub(super) fn describe_inherited(runs: &[RunId], effects: &[PastEffect]) -> Stri
     let done = effects.iter().filter(|it| it.is_done()).count();
     match runs {
         [] => "earlier runs of the key are no longer in the history".to_owned(),
+        // What items and branches did is read at their own places.
+        _ if done == 0 => {
+            "no step of the run itself was done by an earlier run of the key; items and branches read their own"
+                .to_owned()
+        }
         [_] => format!("{done} done by an earlier run of the key"),
         runs => format!("{done} done by {} earlier runs of the key", runs.len()),
     }

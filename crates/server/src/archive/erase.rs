@@ -108,6 +108,7 @@ fn bare(id: RunId, row: &ArchivedRow) -> RunDetail {
         waits: Vec::new(),
         child_runs: Vec::new(),
         acts: Vec::new(),
+        under_key: None,
         journal: Vec::new(),
     }
 }

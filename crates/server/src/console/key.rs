@@ -4,12 +4,8 @@ mod drop_key;
 
 pub(super) use drop_key::carry_out;
 
-use std::collections::BTreeMap;
-
 use axum::http::StatusCode;
-use semel_api::types::{Duplicate, Effect, FoundKey, OnceEffect, Run};
-use semel_model::NamedEffectState;
-use semel_model::effect::EffectState;
+use semel_api::types::{Duplicate, Effect, FoundKey, Run};
 
 use drop_key::TypedDrop;
 
@@ -17,7 +13,7 @@ use super::forms::section;
 use super::markup::{self, Markup};
 use super::shell::{Page, Shell, Trouble, show_as};
 use super::visit::Visit;
-use super::{approvals, duplicates, effects, runs, words};
+use super::{approvals, duplicates, effects, runs, story, words};
 use crate::answer::Answered;
 
 /// `GET /console/{namespace}/keys?key=`.
@@ -69,6 +65,10 @@ async fn show_key(
 
 fn body(visit: &Visit, found: &FoundKey) -> Markup {
     let mut parts = Vec::new();
+    if !found.story.steps.is_empty() {
+        let table = story::table(visit, "What was done under this key, by step", &found.story);
+        parts.push(section("done", "What was done", &table));
+    }
     if !found.effects.is_empty() {
         // All have the same key; the flow tells them apart.
         let by_flow = |effect: &Effect| {
@@ -76,9 +76,9 @@ fn body(visit: &Visit, found: &FoundKey) -> Markup {
             let name = run.map_or("an item", |run| run.flow.as_str());
             Markup::text(name).link(&visit.page(&format!("/runs/{}", effect.run)))
         };
-        let caption = "Effects under this key";
+        let caption = "The newest effects of runs of this key";
         let table = effects::table_by(visit, caption, &found.effects, ("Run of", &by_flow));
-        parts.push(section("effects", "What was done", &table));
+        parts.push(section("effects", "Effects", &table));
     }
     if !found.named_effects.is_empty() {
         let rows = found.named_effects.iter().map(|it| {
@@ -154,23 +154,11 @@ fn verdict(found: &FoundKey) -> Verdict {
             class: "verdict is-open",
         };
     }
-    let mut sentences: Vec<String> = done(&found.effects).into_iter().collect();
-    sentences.extend(doubtful(&found.effects));
-    sentences.extend(under_way(&found.effects));
-    sentences.extend(named(&found.named_effects));
-    // Only where nothing is in doubt or under way: those are no failures.
-    if sentences.is_empty() {
-        sentences.push("Nothing was done.".to_owned());
-    }
+    let mut sentences = found.verdict.clone();
     sentences.extend(deliveries(&found.runs, &found.duplicates));
     sentences.extend(ends(&found.runs));
-    let is = |state| found.effects.iter().any(|effect| effect.state == state);
-    let is_doubt = found
-        .named_effects
-        .iter()
-        .any(|it| it.state == NamedEffectState::InDoubt);
     let newest = found.runs.first().map(|run| run.state);
-    let class = if is_doubt || is(EffectState::InDoubt) {
+    let class = if found.story.is_in_doubt() {
         "verdict is-doubt"
     } else if newest.is_some_and(|state| !state.is_ended()) {
         "verdict is-open"
@@ -185,73 +173,9 @@ fn verdict(found: &FoundKey) -> Verdict {
     }
 }
 
-/// What happened under the key by `semel once`, or under a step's business key.
-fn named(effects: &[OnceEffect]) -> Vec<String> {
-    let told = effects.iter().map(|effect| {
-        let scope = &effect.scope;
-        match effect.state {
-            NamedEffectState::Done => format!("It was done once ({scope})."),
-            NamedEffectState::InDoubt => format!("Whether it happened is unknown ({scope})."),
-            NamedEffectState::Pending => format!("It is being performed ({scope})."),
-            NamedEffectState::Undoing => format!("It was done, and is being undone ({scope})."),
-            NamedEffectState::Failed => format!("It was not done ({scope})."),
-        }
-    });
-    told.collect()
-}
-
-/// What happened, by step.
-fn done(effects: &[Effect]) -> Option<String> {
-    let mut steps: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for effect in effects.iter().filter(|it| it.state == EffectState::Done) {
-        let ids = steps.entry(&effect.step).or_default();
-        ids.push(effect.external_id.as_deref().unwrap_or_default());
-    }
-    if steps.is_empty() {
-        return None;
-    }
-    let told = steps.iter().map(|(step, ids)| {
-        let named: Vec<&str> = ids
-            .iter()
-            .copied()
-            .filter(|id| !id.is_empty())
-            .take(3)
-            .collect();
-        let named = match named.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", named.join(", ")),
-        };
-        match ids.len() {
-            1 => format!("{step} was done once{named}"),
-            number => format!("{step} was done {number} times{named}"),
-        }
-    });
-    Some(format!("{}.", told.collect::<Vec<_>>().join("; ")))
-}
-
-fn under_way(effects: &[Effect]) -> Option<String> {
-    let open = [EffectState::Pending, EffectState::Retrying];
-    let open = effects.iter().filter(|it| open.contains(&it.state));
-    let steps: Vec<&str> = open.map(|effect| effect.step.as_str()).collect();
-    (!steps.is_empty()).then(|| {
-        format!(
-            "{} has not happened yet, or is happening.",
-            steps.join(", ")
-        )
-    })
-}
-
-fn doubtful(effects: &[Effect]) -> Option<String> {
-    let doubts = effects.iter().filter(|it| it.state == EffectState::InDoubt);
-    let steps: Vec<&str> = doubts.map(|effect| effect.step.as_str()).collect();
-    (!steps.is_empty()).then(|| format!("Whether {} happened is unknown.", steps.join(", ")))
-}
-
-/// How many deliveries came, and what became of those that started nothing.
+/// How many runs there are, and what became of deliveries that started none.
 fn deliveries(runs: &[Run], duplicates: &[Duplicate]) -> Option<String> {
-    let flows: std::collections::BTreeSet<&str> =
-        runs.iter().map(|run| run.flow.as_str()).collect();
-    if flows.is_empty() {
+    if runs.is_empty() {
         return None;
     }
     let outside = ["claim", "replay", "order"];
@@ -262,31 +186,29 @@ fn deliveries(runs: &[Run], duplicates: &[Duplicate]) -> Option<String> {
     };
     let (repeats, others) = (stopped("repeat"), stopped("mismatch"));
     let (held, late) = (stopped("held"), stopped("stale"));
-    let all = flows.len() + repeats + others + held + late;
-    let mut told = match all {
-        1 => "1 delivery came".to_owned(),
-        all => format!("{all} deliveries came"),
-    };
     let was = |number: usize| if number == 1 { "was" } else { "were" };
-    let one_of = |number: usize, one: &str, more: &str| match number {
-        1 => format!("1 was {one}"),
-        number => format!("{number} were {more}"),
-    };
+    let mut told = words::count(runs.len(), "run", "runs");
     if repeats > 0 {
-        let repeat = one_of(repeats, "a repeat", "repeats");
-        told.push_str(&format!("; {repeat} and got the first answer"));
+        let repeats = words::count(repeats, "repeat", "repeats");
+        told.push_str(&format!("; {repeats} got the first answer"));
     }
     if others > 0 {
+        let deliveries = words::count(others, "delivery", "deliveries");
+        let was = was(others);
         told.push_str(&format!(
-            "; {others} brought another payload and {} refused",
-            was(others)
+            "; {deliveries} brought another payload and {was} refused"
         ));
     }
     if held > 0 {
-        told.push_str(&format!("; {held} {} held for an operator", was(held)));
+        let deliveries = words::count(held, "delivery", "deliveries");
+        told.push_str(&format!(
+            "; {deliveries} {} held for an operator",
+            was(held)
+        ));
     }
     if late > 0 {
-        told.push_str(&format!("; {late} came too late"));
+        let deliveries = words::count(late, "delivery", "deliveries");
+        told.push_str(&format!("; {deliveries} came too late"));
     }
     Some(format!("{told}."))
 }
@@ -304,49 +226,53 @@ fn ends(runs: &[Run]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use semel_api::types::{StepStory, StoryCounts};
     use serde_json::json;
 
     use super::*;
 
-    fn found(state: &str, repeats: i64) -> FoundKey {
+    fn found(verdict: &str, in_doubt: u64, repeats: i64) -> FoundKey {
         let run = "run_00000000000000000000000000000001";
         let at = "2026-01-01T00:00:00Z";
-        serde_json::from_value(json!({
-            "key": "o-1", "items": [], "named_effects": [], "waits": [], "approvals": [],
+        let mut found: FoundKey = serde_json::from_value(json!({
+            "key": "o-1", "items": [], "effects": [], "named_effects": [], "waits": [], "approvals": [],
+            "verdict": [verdict],
             "runs": [{"run": run, "flow": "orders", "release": 1, "key": "o-1", "state": "succeeded", "accepted_at": at}],
-            "effects": [{"effect": "eff_00000000000000000000000000000001", "run": run, "step": "charge",
-                "kind": "http", "guard": "key", "state": state, "attempt": 1, "intended_at": at, "external_id": "ch_77"}],
             "duplicates": [{"run": run, "stopped_by": "claim", "verdict": "repeat", "count": repeats,
                 "first_at": at, "last_at": at, "fingerprint": "f"}],
         }))
-        .unwrap()
+        .unwrap();
+        found.story.steps = vec![StepStory {
+            step: "charge".to_owned(),
+            kind: "http".to_owned(),
+            in_children: false,
+            counts: StoryCounts {
+                in_doubt,
+                ..StoryCounts::default()
+            },
+            external_ids: Vec::new(),
+            runs: Vec::new(),
+            met_by: Vec::new(),
+            first_at: at.parse().unwrap(),
+            last_at: at.parse().unwrap(),
+        }];
+        found
     }
 
     #[test]
     fn a_verdict_says_what_was_done_and_what_was_not_done_again() {
-        let sure = verdict(&found("done", 2));
-        let unsure = verdict(&found("in_doubt", 1));
+        let sure = verdict(&found("charge was done once (ch_77).", 0, 2));
+        let unsure = verdict(&found("Whether charge happened is unknown.", 1, 1));
 
         assert_eq!(
             sure.text,
-            "charge was done once (ch_77). 3 deliveries came; 2 were repeats and got the first answer."
+            "charge was done once (ch_77). 1 run; 2 repeats got the first answer."
         );
         assert_eq!(sure.class, "verdict");
-        assert!(
-            unsure
-                .text
-                .starts_with("Whether charge happened is unknown. 2 deliveries came")
+        assert_eq!(
+            unsure.text,
+            "Whether charge happened is unknown. 1 run; 1 repeat got the first answer."
         );
         assert_eq!(unsure.class, "verdict is-doubt");
-        assert!(
-            verdict(&found("pending", 1))
-                .text
-                .starts_with("charge has not happened yet")
-        );
-        assert!(
-            verdict(&found("failed", 1))
-                .text
-                .starts_with("Nothing was done.")
-        );
     }
 }

@@ -16,7 +16,7 @@ use super::forms::{self, Button, Offer};
 use super::markup::{self, Markup, Whole, assembled};
 use super::shell::{Page, Shell, Trouble, show_large, status_of};
 use super::visit::{Form, Visit};
-use super::{effects, events, timeline, words};
+use super::{effects, events, story, timeline, words};
 use crate::answer::Answered;
 use crate::error::ApiError;
 use crate::live::Topic;
@@ -123,10 +123,13 @@ fn body(
         parts.push(forms::section("events", "Events", &emitted));
     }
     if !detail.child_runs.is_empty() {
+        let done = detail.under_key.as_ref().map(|told| {
+            story::table_of_children(visit, "What was done in items and branches", told)
+        });
         parts.push(forms::section(
             "items",
             "Items and branches",
-            &Markup::join([child_runs(detail), items]),
+            &Markup::join([child_runs(detail), done.unwrap_or_default(), items]),
         ));
     }
     if !detail.waits.is_empty() {

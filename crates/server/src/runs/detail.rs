@@ -22,11 +22,11 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::heavy;
+use crate::journal_memory::room_for_journal;
 use crate::links::without_links;
 use crate::payloads::HasPayload as _;
 use crate::query::{Named, PAGE_MAX};
-use crate::reading::room_for_journal;
-use crate::{effects as effect_routes, pauses, waits as wait_routes};
+use crate::{effects as effect_routes, key_story, pauses, waits as wait_routes};
 
 /// A journal of more bytes is not read on the threads that serve requests.
 const JOURNAL_BYTES_HEAVY: usize = 64 << 10;
@@ -47,21 +47,24 @@ pub(crate) async fn show(State(app): State<App>, caller: Caller, run: Named) -> 
         detail.limit(&caller);
         let text = serde_json::to_string(&detail).map(without_links);
         let text = text.map_err(|_| ApiError::internal("an answer that is not JSON"))?;
-        return Ok(answer::held(text, memory));
+        return Ok(answer::with_memory(text, memory));
     };
     let with_payloads = caller.may(Right::Payload);
     let memory = room_for_journal(&app, run.partition_date, run.id).await?;
     let rows = journal::read(app.cell().of(id), run.partition_date, run.id).await?;
-    let (outline, lines) = Outline::read_texts(rows, with_payloads).await?;
-    let mut detail = assemble(app.cell(), caller.namespace_id, &run, &outline).await?;
+    let namespace_id = caller.namespace_id;
+    let (outline, lines) = Outline::read_texts(namespace_id, rows, with_payloads).await?;
+    let mut detail = assemble(app.cell(), namespace_id, &run, &outline).await?;
     if !run.state.is_ended() {
         let events = &outline.events;
         detail.gate = find_gate(&app, &run, events).await?;
         detail.paused = pauses::of_run(&app, run.id).await?;
         detail.waits_for_key = behind_key::find(&app, &run, events).await?;
     }
+    let story = key_story::of_run(&app, caller.namespace_id, &detail).await;
+    detail.under_key = Some(story);
     detail.limit(&caller);
-    Ok(answer::held(with_lines(&detail, lines)?, memory))
+    Ok(answer::with_memory(with_lines(&detail, lines)?, memory))
 }
 
 /// A run as JSON, with the lines of its journal: they are its last field, and there is none before they are put in.
@@ -94,7 +97,7 @@ pub(super) async fn of_ended(
     run: &RunView,
 ) -> Result<RunDetail, ApiError> {
     let rows = journal::read(cell.of(run.id), run.partition_date, run.id).await?;
-    let (outline, lines) = Outline::read_lines(rows).await?;
+    let (outline, lines) = Outline::read_lines(namespace_id, rows).await?;
     let mut detail = assemble(cell, namespace_id, run, &outline).await?;
     detail.journal = lines;
     Ok(detail)
@@ -136,6 +139,7 @@ async fn assemble(
             false => Vec::new(),
         },
         acts: acts.into_iter().map(effect_routes::view_act).collect(),
+        under_key: None,
         journal: Vec::new(),
     })
 }
@@ -163,10 +167,11 @@ impl Outline {
 
     /// Reads a journal into lines of JSON. Each row is dropped once it is read: only one is there as values.
     async fn read_texts(
+        namespace_id: i32,
         rows: Vec<JournalRow>,
         with_payloads: bool,
     ) -> Result<(Self, Vec<String>), ApiError> {
-        let read = read_rows(rows, move |outline, row| {
+        let read = read_rows(namespace_id, rows, move |outline, row| {
             let line = outline.read_row(row, with_payloads);
             serde_json::to_string(&line).map(without_links)
         });
@@ -177,8 +182,14 @@ impl Outline {
     }
 
     /// Reads a journal into lines as values.
-    async fn read_lines(rows: Vec<JournalRow>) -> Result<(Self, Vec<JournalLine>), ApiError> {
-        read_rows(rows, |outline, row| outline.read_row(row, true)).await
+    async fn read_lines(
+        namespace_id: i32,
+        rows: Vec<JournalRow>,
+    ) -> Result<(Self, Vec<JournalLine>), ApiError> {
+        read_rows(namespace_id, rows, |outline, row| {
+            outline.read_row(row, true)
+        })
+        .await
     }
 
     /// Adds what a row says, and gives it in its wire form.
@@ -238,6 +249,7 @@ impl Outline {
 
 /// Reads the rows of a journal one after another; a long one off the threads that serve requests.
 async fn read_rows<T: Send + 'static>(
+    namespace_id: i32,
     rows: Vec<JournalRow>,
     mut read: impl FnMut(&mut Outline, &JournalRow) -> T + Send + 'static,
 ) -> Result<(Outline, Vec<T>), ApiError> {
@@ -249,7 +261,7 @@ async fn read_rows<T: Send + 'static>(
         (outline, lines)
     };
     match bytes > JOURNAL_BYTES_HEAVY {
-        true => heavy::compute(work).await,
+        true => heavy::compute(namespace_id, work).await,
         false => Ok(work()),
     }
 }

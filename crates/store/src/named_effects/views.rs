@@ -28,7 +28,7 @@ const READ: &str = "
            n.on_doubt, n.lease_ms, n.lease_until, n.heartbeat_at, n.begun_at,
            n.settled_at, n.settled_by, n.expires_at, n.result, n.external_id, n.fault, n.note,
            n.keep_ms, n.status, n.holder, n.holder_token,
-           CASE WHEN n.undo_seq IS NOT NULL THEN n.undo_run END
+           CASE WHEN n.undo_seq IS NOT NULL THEN n.undo_run END, n.reuse_count
       FROM named_effects n
      WHERE n.id BETWEEN $1 AND $2 AND n.namespace_id = $3
      ORDER BY n.id
@@ -110,6 +110,8 @@ pub struct NamedEffectView {
     pub status: Option<u16>,
     /// The run that undoes it, or that left it in doubt whether it did.
     pub undo: Option<RunId>,
+    /// How many others asked for it and got its result.
+    pub reuse_count: u32,
 }
 
 impl NamedEffectView {
@@ -203,6 +205,7 @@ pub(super) fn read_view(row: &Row) -> Option<NamedEffectView> {
         keep: Span::from_millis(row.get::<_, i64>(27).unsigned_abs()),
         status: row.get::<_, Option<i16>>(28).map(i16::unsigned_abs),
         undo: row.get::<_, Option<Uuid>>(31).map(RunId::from_uuid),
+        reuse_count: row.get::<_, i32>(32).unsigned_abs(),
     })
 }
 

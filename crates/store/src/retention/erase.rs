@@ -77,7 +77,9 @@ const ERASE: &str = "/* commits alone: erase runs */
         DELETE FROM journal j USING last l
          WHERE j.partition_date = l.partition_date AND j.run_id = l.run_id AND j.seq < l.seq),
     ledger AS (
-        UPDATE effects e SET note = NULL
+        UPDATE effects e
+           SET note = CASE WHEN e.attempt = 0 THEN e.note
+                           WHEN starts_with(e.note, 'given up while in doubt') THEN 'given up while in doubt' END
           FROM dated d
          WHERE e.partition_date = d.partition_date AND e.id BETWEEN d.low AND d.high
            AND e.run_id IN (SELECT run_id FROM gone) AND e.note IS NOT NULL),

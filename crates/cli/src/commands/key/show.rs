@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::remote;
 use crate::text::{ago, printable};
 
-/// Show the run of a key, and how long the key is kept.
+/// Show what was done under a key, its run, and how long it is kept.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The flow.
@@ -21,10 +21,15 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let client = remote::client(ctx)?;
     let found = client.get_key(&arguments.flow, &arguments.name).await?;
     let state = found.state.map_or("no longer kept", |state| state.as_str());
-    let lines = [
+    let mut lines = vec![
         ctx.style.bold(&printable(&found.key)),
         format!("  flow         {}", found.flow),
         format!("  run          {} ({state})", found.run),
+    ];
+    for sentence in &found.verdict {
+        lines.push(format!("  done         {}", printable(sentence)));
+    }
+    lines.extend([
         format!("  claim        {}", found.claim),
         format!(
             "  fingerprint  {}",
@@ -35,6 +40,6 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
             found.expires_at,
             ago(found.expires_at)
         ),
-    ];
+    ]);
     Ok(Answer::done(&found, lines.join("\n")).next(format!("semel run show {}", found.run)))
 }

@@ -9,6 +9,7 @@ use semel_model::replay::{Forecast, ReplayPreview};
 use semel_model::run::RunState;
 use semel_model::{EffectName, FlowName, Key, NamedEffectId, RunId};
 use semel_store::claims::HeldKey;
+use semel_store::key_story::{self, StoryOf};
 use semel_store::{child_runs, flows, named_effects};
 use serde_json::Value;
 
@@ -69,6 +70,10 @@ impl Runtime {
         }
         self.know_connections(&release).await;
         let mut items = self.items_of(run).await?;
+        let inside = match items.is_empty() {
+            true => Vec::new(),
+            false => self.told_inside(namespace_id, run).await?,
+        };
         if release.id != last.release.id || wish.input.is_some() {
             // Another list, other keys or other steps: what is left is not known before the run.
             items.values_mut().for_each(|(_, left)| *left = None);
@@ -79,7 +84,7 @@ impl Runtime {
         let accepts = accepted(&release, &forecast, wish);
         let follows = follows(held, run, accepts, forecast.kept.clone());
         Ok(Prepared {
-            preview: seal(&last, &release, forecast),
+            preview: seal(&last, &release, forecast, inside),
             release,
             key: last.view.key,
             state: last.view.state,
@@ -129,6 +134,32 @@ impl Runtime {
             )
         });
         Ok(counts.collect())
+    }
+
+    /// What was done under the key in items and branches: the walk does not go into them.
+    async fn told_inside(
+        self: &Arc<Self>,
+        namespace_id: i32,
+        run: RunId,
+    ) -> Result<Vec<String>, ReplayError> {
+        let of = [StoryOf::Key(run)];
+        let story = key_story::read(self.cell.every(), namespace_id, &of).await?;
+        let steps = story.steps.iter().filter(|step| step.is_child);
+        let more = match story.is_whole {
+            true => "",
+            false => "at least ",
+        };
+        let told = steps.map(|step| {
+            let (name, counts) = (&step.step, step.counts);
+            let done = counts.done + counts.met + counts.found;
+            let unknown = counts.in_doubt + counts.undo_in_doubt + counts.under_way;
+            let left = counts.not_done + counts.undone;
+            format!(
+                "`{name}` of items or branches: {more}{done} done, which is not done again for the same item; \
+                 {more}{left} not done or undone; {more}{unknown} in doubt."
+            )
+        });
+        Ok(told.collect())
     }
 
     /// Walks the flow, and again with what is there under the business keys that it met.

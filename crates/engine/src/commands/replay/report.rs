@@ -12,8 +12,13 @@ use crate::catalogue::Release;
 use crate::decide::{ReplayForecast, undo_in_doubt};
 use crate::state::{APPROVAL, UNDO, WAIT};
 
-/// The preview, with its digest.
-pub(super) fn seal(last: &LastRun, release: &Release, forecast: ReplayForecast) -> ReplayPreview {
+/// The preview, with its digest. `inside` tells what was done in items and branches.
+pub(super) fn seal(
+    last: &LastRun,
+    release: &Release,
+    forecast: ReplayForecast,
+    inside: Vec<String>,
+) -> ReplayPreview {
     let nothing = Value::Null;
     let input = if let Event::Accepted { input, .. } = &last.accepted {
         input
@@ -30,7 +35,7 @@ pub(super) fn seal(last: &LastRun, release: &Release, forecast: ReplayForecast) 
         last_release: last.view.release,
         release: release.number,
         from,
-        input: Fingerprint::of(input),
+        input: Some(Fingerprint::of(input)),
         kept,
         steps,
         notes: Vec::new(),
@@ -38,6 +43,7 @@ pub(super) fn seal(last: &LastRun, release: &Release, forecast: ReplayForecast) 
         digest: String::new(),
     };
     preview.notes = notes(last, release, &preview);
+    preview.notes.extend(inside);
     preview.obstacles = obstacles(last, &preview);
     preview.sealed()
 }

@@ -1,16 +1,17 @@
 //! What events make of the ledger's rows and of tasks.
 
-use semel_flow::{Action, Flow};
+use semel_flow::{Action, Flow, Step};
 use semel_model::effect::EffectState;
-use semel_model::event::{DoubtPlan, Event, NameEvent, ProbeFinding};
+use semel_model::event::{DoubtPlan, Event, NameEvent, NameHolder, ProbeFinding};
 use semel_model::request::StepRequest;
 use semel_model::storable::without_zero;
-use semel_model::{Doubt, Fault, FaultKind, Guard};
+use semel_model::{Doubt, EffectId, Fault, FaultKind, Guard, PastOutcome};
+use semel_store::effects::{FOUND_BEFORE, GIVEN_UP};
 use semel_store::journal::EffectChange;
 use semel_store::tasks::TaskChange;
 
 use crate::event::changes::{Before, EffectSnapshot, RowChanges};
-use crate::event::kept;
+use crate::event::kept_generations;
 use crate::state::FoldedRun;
 
 pub(in crate::event) fn project_intended(
@@ -93,23 +94,32 @@ pub(in crate::event) fn project_found_before(
     };
     RowChanges::of_effect(EffectChange {
         external_id,
-        note: Some("found before anything was sent".to_owned()),
+        note: Some(FOUND_BEFORE.to_owned()),
         follows: after.earlier.is_some(),
         ..row(&Before::default(), found, flow, step)
     })
 }
 
-/// An effect that is not settled is done by another holder of its name, which settles it.
 pub(in crate::event) fn project_named(
     before: &Before,
+    after: &FoldedRun,
     flow: &Flow,
     step: &str,
     named: &NameEvent,
 ) -> RowChanges {
     match named {
-        NameEvent::Reused { external_id, .. } => {
-            project_done(before, flow, step, external_id.clone())
-        }
+        NameEvent::Reused {
+            effect,
+            by,
+            external_id,
+            ..
+        } => match is_own(after, by) {
+            true => project_settled(before, after, flow, step, external_id.clone()),
+            false => {
+                let made = (*effect, by);
+                project_met(before, after, flow, step, made, external_id.clone())
+            }
+        },
         NameEvent::Asked { .. }
         | NameEvent::Held { .. }
         | NameEvent::Waiting { .. }
@@ -126,6 +136,90 @@ pub(in crate::event) fn project_named(
     }
 }
 
+/// Whether the holder of a name is this run, or one before it at the same place of its key.
+fn is_own(after: &FoldedRun, by: &NameHolder) -> bool {
+    let NameHolder::Run(by) = by else {
+        return false;
+    };
+    let earlier = after.earlier.as_ref();
+    *by == after.run
+        || earlier.is_some_and(|earlier| earlier.first == *by || earlier.runs.contains(by))
+}
+
+/// An own doubt that was settled at the name: what was sent happened. Where an earlier run sent it, the entry
+/// is this run's from now on, as if it had taken it over.
+fn project_settled(
+    before: &Before,
+    after: &FoldedRun,
+    flow: &Flow,
+    step: &str,
+    external_id: Option<String>,
+) -> RowChanges {
+    if before.effect.is_some() {
+        return project_done(before, flow, step, external_id);
+    }
+    let past = after.past(step).map(|past| (past.effect, &past.outcome));
+    let (effect, guard, attempt) = match past {
+        Some((effect, PastOutcome::InDoubt { guard, attempt, .. })) => (effect, *guard, *attempt),
+        Some((
+            effect,
+            PastOutcome::Done { .. }
+            | PastOutcome::Failed { .. }
+            | PastOutcome::Undone
+            | PastOutcome::DoubtErased { .. },
+        )) => (effect, guard_of(flow, step), 1),
+        None => (after.effect_id(step), guard_of(flow, step), 1),
+    };
+    let settled = EffectSnapshot {
+        effect,
+        guard,
+        attempt: attempt.max(1),
+        state: EffectState::Done,
+        has_row: true,
+    };
+    RowChanges::of_effect(EffectChange {
+        external_id,
+        follows: after.earlier.is_some(),
+        ..row(&Before::default(), settled, flow, step)
+    })
+}
+
+/// An entry without an attempt: another holder of the business key made the effect, and this run sent nothing
+/// that counts. Such an entry is no second effect that is done.
+fn project_met(
+    before: &Before,
+    after: &FoldedRun,
+    flow: &Flow,
+    step: &str,
+    (made, by): (EffectId, &NameHolder),
+    external_id: Option<String>,
+) -> RowChanges {
+    let known = before.effect;
+    let met = EffectSnapshot {
+        effect: known.map_or_else(|| after.effect_id(step), |known| known.effect),
+        guard: known.map_or_else(|| guard_of(flow, step), |known| known.guard),
+        attempt: 0,
+        state: EffectState::Done,
+        has_row: true,
+    };
+    let mut note =
+        format!("already done by {by} ({made}) under its business key; nothing was sent");
+    if known.is_some() {
+        note.push_str(" then, and the attempts of this run before did not happen");
+    }
+    RowChanges::of_effect(EffectChange {
+        external_id,
+        note: Some(without_zero(&note).into_owned()),
+        follows: after.earlier.is_some(),
+        ..row(before, met, flow, step)
+    })
+}
+
+fn guard_of(flow: &Flow, step: &str) -> Guard {
+    let guard = flow.find_step(step).and_then(Step::guard);
+    guard.unwrap_or(Guard::Review)
+}
+
 pub(in crate::event) fn project_failed(
     before: &Before,
     after: &FoldedRun,
@@ -136,7 +230,13 @@ pub(in crate::event) fn project_failed(
     let Some(now) = EffectSnapshot::of(after, flow) else {
         return RowChanges::default();
     };
-    let mut changes = noted(before, now, flow, step, &fault.message);
+    let is_given_up = after.effect().is_some_and(|it| it.given_up.is_some());
+    let note = match is_given_up {
+        // The row says `failed`, and whether it happened stays unknown.
+        true => format!("{GIVEN_UP}: {}", fault.message),
+        false => fault.message.clone(),
+    };
+    let mut changes = noted(before, now, flow, step, &note);
     changes.tasks = withdraw(before, flow, step, fault.kind);
     changes
 }
@@ -195,7 +295,7 @@ pub(in crate::event) fn project_probed(
 /// store corrects the row where it made another event.
 pub(crate) fn expect_done(state: &FoldedRun, flow: &Flow, step: &str) -> RowChanges {
     RowChanges {
-        kept: kept::done(state, flow, step),
+        kept_generations: kept_generations::done(state, flow, step),
         ..project_done(&Before::of(state, flow), flow, step, None)
     }
 }

@@ -8,12 +8,19 @@ use serde_json::Value;
 use crate::console::markup::{Markup, assembled};
 use crate::console::visit::Visit;
 use crate::console::words;
+use crate::key_verdict;
+
+/// Of how many steps the sentences tell.
+const STEPS_MAX: usize = 5;
 
 /// What is the case, in one sentence or two.
 pub(super) fn sentence(visit: &Visit, detail: &RunDetail) -> Markup {
     let mut parts = vec![state_sentence(visit, detail)];
-    if !detail.effects.is_empty() {
-        parts.push(Markup::text(&effects_sentence(&detail.effects)));
+    if let Some(story) = &detail.under_key
+        && !(story.steps.is_empty() && story.is_whole)
+    {
+        let told = key_verdict::up_to(story, STEPS_MAX).join(" ");
+        parts.push(Markup::text(&told));
     }
     if detail.run.erased_at.is_some() {
         parts.push(Markup::text("Its payloads were erased."));
@@ -112,17 +119,6 @@ fn waiting_sentence(visit: &Visit, detail: &RunDetail) -> Markup {
             None => Markup::fixed("Waits for an answer from outside."),
         },
     }
-}
-
-fn effects_sentence(effects: &[Effect]) -> String {
-    let count = |state| effects.iter().filter(|it| it.state == state).count();
-    let done = count(EffectState::Done);
-    let doubts = match count(EffectState::InDoubt) {
-        0 => "nothing is in doubt".to_owned(),
-        number => format!("{number} in doubt"),
-    };
-    let all = effects.len();
-    format!("{done} of {all} effects done; {doubts}.")
 }
 
 fn steps_in(effects: &[Effect], state: EffectState) -> String {

@@ -63,7 +63,7 @@ async fn an_order_is_found_by_its_key_and_its_doubt_settled() -> Result<()> {
     .await?;
 
     assert!(
-        seen.contains("charge was done once. 3 deliveries came; 2 were repeats"),
+        seen.contains("charge was done once. 1 run; 2 repeats got"),
         "{seen}"
     );
     let patience = patience_span();

@@ -362,8 +362,7 @@ async fn a_key_has_a_verdict_that_a_support_desk_can_read_out() -> Result<()> {
         .await?;
 
     assert_eq!(found.header("location"), Some("/console/main/keys?key=o-1"));
-    let verdict =
-        "charge was done once. 3 deliveries came; 2 were repeats and got the first answer.";
+    let verdict = "charge was done once. 1 run; 2 repeats got the first answer.";
     assert!(story.contains(verdict), "{story}");
     assert!(doubtful.contains("Whether charge happened is unknown."));
     let page = format!("/console/main/runs/{}", stage.done);
