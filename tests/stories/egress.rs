@@ -129,6 +129,31 @@ async fn no_way_leads_a_flow_to_the_servers_own_database() -> Result<()> {
 }
 
 #[tokio::test]
+async fn connection_test_finds_the_own_database_and_says_how_another_one_is_opened() -> Result<()> {
+    // A range is open, as everybody has it who reads that `serve.allow_private` opens an address.
+    let cluster = Cluster::start(Options::durable()).await?;
+    let port = cluster.server().address().port();
+    let proxy = Proxy::start(cluster.server().address()).await?;
+    let database = cluster.server().url("postgres");
+    let installation = Installation::start_on(cluster, &database, &[]).await?;
+
+    for (name, port) in [("direct", port), ("proxied", proxy.address().port())] {
+        let tried = installation.test_database(name, "127.0.0.1", port).await?;
+
+        assert_eq!(tried["ok"], false, "{name}: {tried}");
+        assert_eq!(tried["code"], "address-refused", "{name}: {tried}");
+        let found = tried["found"].as_str().unwrap_or_default();
+        for words in [
+            "a range in `serve.allow_private` does not open",
+            "ADDRESS/32",
+        ] {
+            assert!(found.contains(words), "{name}: {found}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn no_address_of_the_machine_leads_a_flow_to_the_servers_listeners() -> Result<()> {
     let admin = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), free_address()?.port());
     let admin_listen = admin.to_string();

@@ -129,7 +129,7 @@ codes! {
         "Check the key and the scope; `semel once list` shows what there is.";
     /// The key was begun with another request.
     OnceMismatch "once-mismatch" 409 "The key was used with another command"
-        "Use another key for another command, or repeat the first command; `semel once show` tells what happened under the key.";
+        "Repeat the first command, or use another key for this one; `semel once show` tells what happened under the key.";
     /// The token is not the latest, or its lease is over.
     OnceNotHeld "once-not-held" 409 "This token does not hold the effect"
         "Stop: the lease has expired, or another process holds the key; `semel once show` tells which.";
@@ -306,7 +306,7 @@ codes! {
         "List the connections of the namespace; create the one that is missing.";
     /// The connection is not valid.
     ConnectionInvalid "connection-invalid" 422 "The connection is invalid"
-        "Fix what the detail names; docs/connections.md lists the fields of each kind.";
+        "Fix what the detail names; semel explain connections lists the fields of each kind.";
     /// Another connection has the name.
     ConnectionDiffers "connection-differs" 409 "A different connection has this name"
         "Choose another name, or ask to replace the existing connection.";

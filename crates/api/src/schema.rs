@@ -153,7 +153,7 @@ described! {
         ObjectBuilder::new()
             .description(Some(
                 "What its owner says of a connection: where it leads, under `to`, and its limits. \
-                 docs/connections.md lists the fields of each kind.",
+                 semel explain connections lists the fields of each kind.",
             ))
             .additional_properties(Some(AdditionalProperties::FreeForm(true)))
             .examples([json!({ "to": { "http": { "base_url": "https://api.example.com" } } })])

@@ -161,7 +161,7 @@ impl Egress {
         }
         match self.is_own(address) {
             Ok(false) => Ok(()),
-            Ok(true) => Err(refused(host)),
+            Ok(true) => Err(refused_own(host)),
             Err(error) => Err(unchecked(host, &error)),
         }
     }
@@ -267,7 +267,18 @@ pub enum Known {
 #[must_use]
 pub fn refused(host: &str) -> Fault {
     let message = format!(
-        "{host} is at an address that flows may not reach; an operator can open it with `serve.allow_private`"
+        "{host} is at an address that flows may not reach; an operator can open it with `serve.allow_private`. See \
+         `semel explain address-refused`"
+    );
+    Fault::permanent("address-refused", message)
+}
+
+/// The destination is at a port of the engine itself or of its database, in a range that is open.
+fn refused_own(host: &str) -> Fault {
+    let message = format!(
+        "{host} is at a port of Semel or of its database, which a range in `serve.allow_private` does not open. An \
+         operator who means another program or database there names its very address, as ADDRESS/32 (ADDRESS/128 \
+         for IPv6). See `semel explain address-refused`"
     );
     Fault::permanent("address-refused", message)
 }

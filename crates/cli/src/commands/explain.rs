@@ -1,5 +1,7 @@
 //! `semel explain`: what the language is, from the pages and tables that this binary was built with.
 
+mod faults;
+mod links;
 mod topics;
 
 use serde_json::json;
@@ -8,7 +10,7 @@ use crate::answer::{Answer, Problem};
 use crate::outcome::Outcome;
 use topics::{Topic, pages};
 
-/// Explain a topic of the language, a kind of step, or an error code.
+/// Explain a topic of the language or of operating, a kind of step, or the code of an error or a fault.
 ///
 /// The text is the documentation of this very version, and needs no network.
 #[derive(Debug, clap::Args)]
@@ -17,7 +19,9 @@ use topics::{Topic, pages};
   semel explain language          the flow language, with an example of everything
   semel explain http              one kind of step: guard, result, faults, limits, fields
   semel explain shapes            what `response`, `probe` and the results of steps have in them
-  semel explain input-invalid     what an error means, and what to do")]
+  semel explain connections       destinations, their fields by kind, and secrets
+  semel explain input-invalid     what an error means, and what to do
+  semel explain no-answer         what the fault of a run means")]
 pub(crate) struct Arguments {
     /// The topic; by default all of them are listed.
     topic: Option<String>,
@@ -53,7 +57,7 @@ fn list() -> Answer {
         .iter()
         .map(|page| format!("{:width$}  {}", page.name, page.about));
     let mut text = lines.collect::<Vec<_>>().join("\n");
-    text.push_str("\n\nand every error's code, such as `semel explain payload-mismatch`");
+    text.push_str("\n\nand every code of an error or a fault, such as `semel explain payload-mismatch`, `no-answer` or `http-402`");
     let items = pages
         .iter()
         .map(|page| json!({ "topic": page.name, "about": page.about }));

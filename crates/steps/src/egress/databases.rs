@@ -103,7 +103,21 @@ impl Egress {
 
 /// A connection led to the engine's own database server.
 pub(crate) fn own_database(host: &str) -> Fault {
-    let message = format!("{host} leads to Semel's own database server, which flows may not reach");
+    let rule = match host.starts_with('/') {
+        true => {
+            "or to one that does not say who it is, and flows reach neither by a socket. Another database of Semel's \
+             own server is reached by host and port, once an operator names its very address in \
+             `serve.allow_private`, as ADDRESS/32 (ADDRESS/128 for IPv6)"
+        }
+        false => {
+            "which a range in `serve.allow_private` does not open. To let flows use another database of that server, \
+             an operator names its very address there, as ADDRESS/32 (ADDRESS/128 for IPv6); Semel's own database \
+             stays closed"
+        }
+    };
+    let message = format!(
+        "{host} leads to Semel's own PostgreSQL, {rule}. See `semel explain address-refused`"
+    );
     Fault::permanent("address-refused", message)
 }
 

@@ -7,6 +7,7 @@ use semel_flow::steps::{Docs, KINDS};
 use semel_flow::value_shapes;
 use serde_json::{Value, json};
 
+use super::{faults, links};
 use crate::code;
 
 const LANGUAGE: &str = include_str!("../../../../../docs/language.md");
@@ -15,6 +16,15 @@ const CONTROL: &str = include_str!("../../../../../docs/control.md");
 macro_rules! step {
     ($name:literal) => {
         include_str!(concat!("../../../../../docs/steps/", $name, ".md"))
+    };
+}
+
+const FAULTS: &str = step!("faults");
+
+/// A page of the documentation, whole.
+macro_rules! whole {
+    ($name:literal) => {
+        From::Whole(include_str!(concat!("../../../../../docs/", $name, ".md")))
     };
 }
 
@@ -42,7 +52,7 @@ enum From {
     Section(&'static str),
     /// The language's page without its reference.
     Language,
-    /// A kind of step: its page, and its fields.
+    /// A kind of step, or another field of a flow with a page: the page, and its fields.
     Step(&'static str),
     /// A kind of step that leads a run: a section of the page on control, and its fields.
     Way(&'static str),
@@ -76,7 +86,7 @@ const FIRST: &[Page] = &[
     page(
         "concepts",
         "what a key, a run, an effect and a doubt are",
-        From::Whole(include_str!("../../../../../docs/concepts.md")),
+        whole!("concepts"),
     ),
     page(
         "language",
@@ -86,7 +96,7 @@ const FIRST: &[Page] = &[
     page(
         "triggers",
         "what starts runs, and how Semel verifies deliveries",
-        From::Whole(include_str!("../../../../../docs/triggers.md")),
+        whole!("triggers"),
     ),
     page(
         "steps",
@@ -117,39 +127,189 @@ const FIRST: &[Page] = &[
     page(
         "faults",
         "the codes of what goes wrong in steps",
-        From::Whole(step!("faults")),
+        From::Whole(FAULTS),
     ),
 ];
 
-/// What comes behind the kinds of steps.
-const LAST: &[Page] = &[page(
-    "undo",
-    "what compensates an effect",
-    From::Way("undo"),
-)];
+/// What comes behind the kinds of steps: pages for those who write flows, then for those who operate them.
+const LAST: &[Page] = &[
+    page("undo", "what compensates an effect", From::Way("undo")),
+    page(
+        "overlap",
+        "order, overlap and limits of runs",
+        From::Step(include_str!("../../../../../docs/overlap.md")),
+    ),
+    page(
+        "reconcile",
+        "a source's list, compared with the runs",
+        From::Step(include_str!("../../../../../docs/reconcile.md")),
+    ),
+    page(
+        "business-keys",
+        "an effect once per key, whichever run or flow comes first",
+        whole!("business-keys"),
+    ),
+    page("approvals", "decisions of people", whole!("approvals")),
+    page(
+        "tasks",
+        "work for your own program, over HTTP",
+        whole!("tasks"),
+    ),
+    page(
+        "schedules",
+        "instants, missed ones, and changes of a schedule",
+        whole!("schedules"),
+    ),
+    page(
+        "events",
+        "events to other flows and to webhooks",
+        whole!("events"),
+    ),
+    page(
+        "connections",
+        "destinations, their fields by kind, and secrets",
+        whole!("connections"),
+    ),
+    page(
+        "presets",
+        "sources that sign, ready to use: stripe, github, …",
+        whole!("presets/README"),
+    ),
+    page("cloudevents", "the preset", whole!("presets/cloudevents")),
+    page("github", "the preset", whole!("presets/github")),
+    page("hubspot", "the preset", whole!("presets/hubspot")),
+    page(
+        "idempotency-key",
+        "the preset",
+        whole!("presets/idempotency-key"),
+    ),
+    page("linear", "the preset", whole!("presets/linear")),
+    page("pagerduty", "the preset", whole!("presets/pagerduty")),
+    page("shopify", "the preset", whole!("presets/shopify")),
+    page("slack", "the preset", whole!("presets/slack")),
+    page(
+        "standard-webhooks",
+        "the preset",
+        whole!("presets/standard-webhooks"),
+    ),
+    page("stripe", "the preset", whole!("presets/stripe")),
+    page("twilio", "the preset", whole!("presets/twilio")),
+    page("typeform", "the preset", whole!("presets/typeform")),
+    page(
+        "once",
+        "a command once under a key, without a flow",
+        whole!("once"),
+    ),
+    page(
+        "rehearse",
+        "a flow against duplicates, crashes and lost answers",
+        whole!("rehearse"),
+    ),
+    page("replay", "a run of the key again", whole!("replay")),
+    page(
+        "held",
+        "deliveries that an operator has to judge",
+        whole!("held"),
+    ),
+    page(
+        "pause",
+        "a flow or a connection that stands still",
+        whole!("pause"),
+    ),
+    page(
+        "alerts",
+        "people learn of what waits for them",
+        whole!("alerts"),
+    ),
+    page(
+        "access",
+        "tokens, rights, people and namespaces",
+        whole!("access"),
+    ),
+    page("console", "the pages for people", whole!("console")),
+    page(
+        "operations",
+        "servers, backup, upgrades, monitoring, retention",
+        whole!("operations"),
+    ),
+    page(
+        "install",
+        "installing, upgrading and removing",
+        whole!("install"),
+    ),
+    page("scale", "how much one database carries", whole!("scale")),
+    page(
+        "crash-table",
+        "one effect, and a crash at every point of it",
+        whole!("crash-table"),
+    ),
+    page(
+        "misbehaving-destinations",
+        "destinations that do not do as they say",
+        whole!("misbehaving-destinations"),
+    ),
+    page("glossary", "one word, one meaning", whole!("glossary")),
+    page("api", "every route of the HTTP API", whole!("api")),
+];
 
-/// A topic by its name: one of the list, a shape's map of fields, or an error's code.
+/// Other words for a topic.
+const ALIASES: &[(&str, &str)] = &[
+    ("archive", "operations"),
+    ("backup", "operations"),
+    ("connection", "connections"),
+    ("doubt", "concepts"),
+    ("effect", "concepts"),
+    ("limit", "overlap"),
+    ("monitoring", "operations"),
+    ("order", "overlap"),
+    ("preset", "presets"),
+    ("release", "concepts"),
+    ("restore", "operations"),
+    ("secret", "connections"),
+    ("secrets", "connections"),
+    ("tokens", "access"),
+    ("uninstall", "install"),
+    ("upgrade", "install"),
+];
+
+/// A topic by its name: one of the list, an error's or a fault's code, a shape's map of fields, or another word for
+/// one of the list.
 pub(super) fn find(name: &str) -> Option<Topic> {
-    if let Some(page) = pages().iter().find(|page| page.name == name) {
-        return Some(Topic {
-            name: name.to_owned(),
-            about: page.about.to_owned(),
-            text: text_of(page),
-        });
-    }
-    if let Some(text) = error_page(name) {
-        return Some(Topic {
-            name: name.to_owned(),
-            about: "an error".to_owned(),
-            text: text.to_owned(),
-        });
-    }
-    let fields = reference(name)?;
-    Some(Topic {
+    let topic = |about: &str, text: &str| Topic {
         name: name.to_owned(),
-        about: "fields of the language".to_owned(),
-        text: fields.to_owned(),
-    })
+        about: about.to_owned(),
+        text: links::printable(text, &|target| is_topic(target)),
+    };
+    if let Some(page) = pages().iter().find(|page| page.name == name) {
+        return Some(topic(page.about, &text_of(page)));
+    }
+    match (error_page(name), faults::text(FAULTS, name)) {
+        (Some(error), Some(fault)) => {
+            let fault = fault.split_once('\n').map_or("", |(_, rest)| rest.trim());
+            let text = format!("{}\n\n## Of a step\n\n{fault}", error.trim_end());
+            return Some(topic("an error, and a fault of a step", &text));
+        }
+        (Some(error), None) => return Some(topic("an error", error)),
+        (None, Some(fault)) => return Some(topic("a fault of a step", &fault)),
+        (None, None) => {}
+    }
+    if let Some(fields) = reference(name) {
+        return Some(topic("fields of the language", fields));
+    }
+    if let Some(fault) = faults::family_text(name) {
+        return Some(topic("a fault of a step", &fault));
+    }
+    let (_, meant) = ALIASES.iter().find(|(alias, _)| *alias == name)?;
+    find(meant)
+}
+
+/// Whether `semel explain` has a text for it.
+fn is_topic(name: &str) -> bool {
+    pages().iter().any(|page| page.name == name)
+        || error_page(name).is_some()
+        || faults::text(FAULTS, name).is_some()
+        || faults::family_text(name).is_some()
+        || reference(name).is_some()
 }
 
 fn text_of(page: &Page) -> String {
@@ -219,20 +379,23 @@ fn error_page(name: &str) -> Option<&'static str> {
         .or_else(|| own().map(|(_, text)| *text))
 }
 
-/// Every error's code.
+/// Every code of an error, and of a fault of a step.
 pub(super) fn codes() -> Vec<&'static str> {
     let api = semel_api::Code::ALL.iter().map(|code| code.as_str());
     let flow = semel_flow::Code::ALL.iter().map(|code| code.as_str());
     let own = code::PAGES.iter().map(|(code, _)| *code);
     let mut all: Vec<&str> = api.chain(flow).chain(own).collect();
+    all.extend(faults::codes(FAULTS));
     all.sort_unstable();
+    all.dedup();
     all
 }
 
 /// The topic that is meant, where one begins alike or is written almost so.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
     let known = pages().into_iter().map(|page| page.name);
-    let all: Vec<&str> = known.chain(codes()).collect();
+    let aliases = ALIASES.iter().map(|(alias, _)| *alias);
+    let all: Vec<&str> = known.chain(aliases).chain(codes()).collect();
     let singular = name.trim_end_matches('s');
     let begins = all
         .iter()
@@ -332,6 +495,81 @@ mod tests {
             let text = find(code).unwrap().text;
             assert!(text.starts_with(&format!("# {code}\n")), "{code}");
         }
+    }
+
+    #[test]
+    fn every_fault_is_explained() {
+        let codes = faults::codes(FAULTS);
+        assert!(codes.len() > 100, "{codes:?}");
+        for code in codes {
+            let text = find(code).unwrap().text;
+            assert!(text.starts_with(&format!("# {code}\n")), "{code}: {text}");
+            assert!(text.len() > 60, "{code} says too little: {text}");
+        }
+        for family in [
+            "http-402",
+            "sql-23505",
+            "smtp-550",
+            "slack-channel_not_found",
+            "exit-3",
+            "task-card-declined",
+        ] {
+            let text = find(family).unwrap().text;
+            assert!(text.starts_with(&format!("# {family}\n")), "{text}");
+        }
+        assert!(find("exit-137").unwrap().text.contains("signal 9"));
+        let error = find("task-answered").unwrap();
+        assert_eq!(error.about, "an error", "its code begins like a worker's");
+        let both = find("connection-unfit").unwrap();
+        assert!(both.text.contains("## Of a step"), "{}", both.text);
+        for none in ["http-", "http-abc", "exit-x", "sql-1", "smtp-"] {
+            assert!(find(none).is_none(), "{none}");
+        }
+    }
+
+    #[test]
+    fn operating_is_explained_and_every_other_word_leads_to_a_topic() {
+        for topic in [
+            "connections",
+            "once",
+            "alerts",
+            "approvals",
+            "schedules",
+            "replay",
+            "tasks",
+            "pause",
+            "business-keys",
+            "presets",
+            "operations",
+            "api",
+            "access",
+            "events",
+            "rehearse",
+        ] {
+            assert!(find(topic).is_some(), "{topic}");
+        }
+        for (alias, meant) in ALIASES {
+            let own = pages().iter().any(|page| page.name == *alias);
+            assert!(!own && is_topic(meant), "{alias} leads to {meant}");
+        }
+        let operations = find("backup").unwrap().text;
+        assert!(operations.starts_with("# Operations\n"), "{operations}");
+        for word in ["restore", "backup"] {
+            assert!(operations.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn no_topic_links_to_a_file_that_a_reader_of_the_binary_lacks() {
+        let known = pages().into_iter().map(|page| page.name);
+        for name in known.chain(codes()) {
+            let text = find(name).unwrap().text;
+            for link in ["](../", ".md)", ".md#", "](#"] {
+                assert!(!text.contains(link), "{name} has {link}");
+            }
+        }
+        let text = find("faults").unwrap().text;
+        assert!(text.contains("(semel explain replay)"), "{text}");
     }
 
     #[test]
