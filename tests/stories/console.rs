@@ -86,7 +86,7 @@ async fn the_console_opens_with_one_command_and_the_commands_of_its_pages_work()
     }
     let story = page(home, base, "/keys?key=7").await?;
     ensure!(
-        story.contains("2 deliveries came; 1 was a repeat and got the first answer."),
+        story.contains("1 run; 1 repeat got the first answer."),
         "{story}"
     );
     Ok(())

@@ -24,6 +24,7 @@ mod recipes;
 mod reconcile;
 mod rehearse;
 mod replay;
+mod rollback;
 mod schedules;
 mod steps;
 mod tokens;

@@ -1,6 +1,9 @@
 //! Text that came from elsewhere, made fit for a terminal; and instants as people say them.
 
 use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use semel_model::Span;
 
 /// One line of foreign text: whatever could steer a terminal is shown as what it is.
 pub(crate) fn printable(text: &str) -> String {
@@ -39,6 +42,27 @@ pub(crate) fn shortened(text: &str, chars_max: usize) -> String {
 /// How long ago an instant was, as people say it.
 pub(crate) fn ago(then: Timestamp) -> String {
     relative(then, now())
+}
+
+/// A time as people type it: whole, a day in UTC, or how long ago.
+pub(crate) fn read_time(text: &str) -> Result<Timestamp, String> {
+    read_time_at(text, now())
+}
+
+fn read_time_at(text: &str, now: Timestamp) -> Result<Timestamp, String> {
+    if let Ok(at) = text.parse() {
+        return Ok(at);
+    }
+    let day = text.parse::<Date>().ok();
+    if let Some(day) = day.and_then(|day| day.to_zoned(TimeZone::UTC).ok()) {
+        return Ok(day.timestamp());
+    }
+    let ago = text.parse::<Span>().ok();
+    ago.and_then(|ago| now.checked_sub(ago.to_duration()).ok())
+        .ok_or_else(|| {
+            "expected a time such as 2026-11-17T08:00:00Z, a day, or how long ago, such as 24h"
+                .to_owned()
+        })
 }
 
 /// What the clock on the wall says.
@@ -125,6 +149,20 @@ mod tests {
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_time_is_whole_a_day_or_how_long_ago() {
+        let now: Timestamp = "2026-11-17T12:00:00Z".parse().unwrap();
+        let read = |text: &str| read_time_at(text, now).map(|at| at.to_string());
+
+        assert_eq!(read("24h").unwrap(), "2026-11-16T12:00:00Z");
+        assert_eq!(read("2026-11-01").unwrap(), "2026-11-01T00:00:00Z");
+        assert_eq!(
+            read("2026-11-01T08:00:00Z").unwrap(),
+            "2026-11-01T08:00:00Z"
+        );
+        assert!(read("yesterday").unwrap_err().contains("24h"));
     }
 
     #[test]

@@ -152,7 +152,7 @@ fn effect(
         key: key.map_or_else(|| derived.to_owned(), |key| key.expr.to_string()),
         scope: scope.unwrap_or("run").to_owned(),
         guard: found.guard,
-        after_crash: after_crash(outline, context, index, found.guard),
+        after_crash: after_crash(outline, context, index, found),
         retry_safe: match found.guard {
             Guard::Transaction | Guard::Key | Guard::Natural | Guard::Probe => true,
             Guard::Review | Guard::Repeat => false,
@@ -168,10 +168,10 @@ fn after_crash(
     outline: &Outline<'_>,
     context: &CheckContext,
     index: StepIndex,
-    guard: Guard,
+    found: Effect,
 ) -> String {
     let record = outline.steps[index].record;
-    match guard {
+    match found.guard {
         Guard::Transaction => {
             "the marker decides: it committed with the effect, or not at all".into()
         }
@@ -179,7 +179,11 @@ fn after_crash(
             let window = key_window(outline, context, index);
             format!("sent again with the same key for {window}, then an operator settles it")
         }
-        Guard::Natural => "repeated: a second time changes nothing".into(),
+        Guard::Natural if found.stated => "repeated: a second time changes nothing".into(),
+        Guard::Natural => {
+            "repeated: PUT and DELETE count as harmless to repeat; if this address adds or takes one, say `guard: review`"
+                .into()
+        }
         Guard::Probe if looks_first(record) => {
             "looks first, and again: found is done, absent is performed".into()
         }
@@ -246,4 +250,28 @@ const fn left_to_person(guard: Guard) -> Option<&'static str> {
 fn undo(outline: &Outline<'_>, index: StepIndex) -> Option<String> {
     let undo = outline.steps[index].record.map("undo")?;
     undo.fields.first().map(|entry| entry.name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_repeated_by_its_verb_alone_says_so() {
+        let after_crash = |step: &str| {
+            let source = format!(
+                "flow: a\ntrigger: {{ manual: {{ key: input.id }} }}\nsteps:\n  - {{ id: act, {step} }}\n"
+            );
+            let examined = crate::examine("a.flow.yaml", &source, &CheckContext::default());
+            examined.inventory.effects[0].after_crash.clone()
+        };
+
+        let added = after_crash("http: { put: 'https://x.example/balance/1/add' }");
+        let next = after_crash("http: { delete: 'https://x.example/queue/next' }");
+        let said = after_crash("guard: natural, http: { put: 'https://x.example/balance/1' }");
+
+        assert!(added.contains("say `guard: review`"), "{added}");
+        assert_eq!(next, added);
+        assert_eq!(said, "repeated: a second time changes nothing");
+    }
 }

@@ -261,6 +261,7 @@ pub(crate) fn view(effect: &EffectView) -> Effect {
         state: effect.state,
         attempt: effect.attempt,
         intended_at: effect.intended_at,
+        first_intended_at: None,
         // A doubt is no outcome.
         settled_at: effect
             .settled_at

@@ -239,6 +239,7 @@ fn view(flow: &FlowView) -> Flow {
     Flow {
         name: flow.name.clone(),
         live: flow.live,
+        live_at: flow.live_at,
         latest: flow.latest,
         proof: None,
         paused: None,

@@ -127,16 +127,22 @@ impl From<RehearseError> for ApiError {
                 let busy = Self::new(Code::TooManyRequests, error.to_string());
                 busy.retry_in(Span::from_secs(BUSY_REST_SECS))
             }
-            RehearseError::NoExamples
-            | RehearseError::UnknownExample(_)
-            | RehearseError::UnknownFault(_)
-            | RehearseError::Create(_)
+            RehearseError::NoExamples => Self::new(Code::BodyInvalid, error.to_string()).with_hint(
+                "`semel explain rehearse` shows an example; `semel flow promote` of a flow without one prints one to \
+                 begin with."
+                    .to_owned(),
+            ),
+            RehearseError::UnknownExample(_) => Self::new(Code::BodyInvalid, error.to_string())
+                .with_hint("The examples stand under `examples` in the flow's file.".to_owned()),
+            RehearseError::UnknownFault(_) => Self::new(Code::BodyInvalid, error.to_string())
+                .with_hint("`semel explain rehearse` lists the faults.".to_owned()),
+            RehearseError::Create(_)
             | RehearseError::Schema(_)
             | RehearseError::Start(_)
             | RehearseError::Secret(_)
             | RehearseError::Threads(_)
             | RehearseError::Stopped
-            | RehearseError::Restless => Self::new(Code::BodyInvalid, error.to_string()),
+            | RehearseError::Restless => Self::new(Code::Internal, error.to_string()),
         }
     }
 }

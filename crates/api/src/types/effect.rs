@@ -34,6 +34,10 @@ pub struct Effect {
     pub attempt: i32,
     /// When the latest attempt's intent was written.
     pub intended_at: Timestamp,
+    /// When its run wrote the intent of the first attempt, where there were several: on a single effect, and on
+    /// doubts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_intended_at: Option<Timestamp>,
     /// When its outcome was written; absent while it is in doubt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<Timestamp>,

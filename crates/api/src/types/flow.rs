@@ -17,6 +17,9 @@ pub struct Flow {
     /// The number of the release that new runs start on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<i32>,
+    /// When that release replaced another; absent before the first promotion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_at: Option<Timestamp>,
     /// The number of the latest release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<i32>,

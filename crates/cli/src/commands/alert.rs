@@ -15,6 +15,7 @@ use crate::context::Context;
   semel alert set ops-mail --to ops@example.com
   semel alert test")]
 pub(crate) enum Command {
+    #[command(visible_alias = "create")]
     Set(set::Arguments),
     Unset(unset::Arguments),
     List(list::Arguments),

@@ -4,6 +4,7 @@ mod create;
 mod delete;
 mod describe;
 mod list;
+mod paths;
 mod pause;
 mod prepare;
 mod presets;

@@ -12,6 +12,7 @@ use crate::context::Context;
 pub(crate) enum Command {
     List(list::Arguments),
     Get(get::Arguments),
+    #[command(visible_alias = "upload")]
     Put(put::Arguments),
 }
 

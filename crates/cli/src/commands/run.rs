@@ -29,6 +29,7 @@ use crate::outcome::Outcome;
   semel run show run_0123…")]
 pub(crate) enum Command {
     Start(start::Arguments),
+    #[command(visible_alias = "ls")]
     List(list::Arguments),
     Show(show::Arguments),
     Watch(watch::Arguments),

@@ -32,7 +32,7 @@ pub(crate) fn table(effects: &[Effect], style: Style) -> String {
             cell(&effect.kind),
             cell(&effect.guard),
             toned_cell(tone(effect.state), effect.state.as_str()),
-            cell(effect.attempt.to_string()),
+            cell(attempts(effect)),
             cell(effect.run.to_string()),
         ]);
     }
@@ -77,12 +77,20 @@ pub(crate) fn table_of_run(effects: &[Effect], style: Style) -> String {
             cell(effect.key_sent.unwrap_or(effect.id).to_string()),
             cell(&effect.guard),
             toned_cell(tone(effect.state), effect.state.as_str()),
-            cell(effect.attempt.to_string()),
+            cell(attempts(effect)),
             cell(effect.external_id.as_deref().unwrap_or("-")),
             cell(effect.note.as_deref().unwrap_or("-")),
         ]);
     }
     render(&table)
+}
+
+/// How many attempts there were. Without one, others had made the effect.
+fn attempts(effect: &Effect) -> String {
+    match effect.attempt {
+        0 => "0, sent nothing".to_owned(),
+        number => number.to_string(),
+    }
 }
 
 /// Shows people how to record what they found out about a doubt.
@@ -145,13 +153,15 @@ pub(crate) fn detail(effect: &Effect, style: Style) -> String {
             printable(&effect.kind)
         ),
         format!("  guard     {}", printable(&effect.guard)),
-        format!("  attempts  {}", effect.attempt),
-        format!(
-            "  intended  {} ({})",
-            effect.intended_at,
-            ago(effect.intended_at)
-        ),
+        format!("  attempts  {}", attempts(effect)),
     ]);
+    let tried = |label: &str, at| format!("  {label:<9} {at} ({})", ago(at));
+    lines.extend(effect.first_intended_at.map(|at| tried("first try", at)));
+    let label = match effect.attempt {
+        ..=1 => "intended",
+        2.. => "last try",
+    };
+    lines.push(tried(label, effect.intended_at));
     lines.extend(effect.key_sent.map(|key| format!("  key sent  {key}")));
     lines.extend(effect.sent.iter().flat_map(sent_lines));
     if let Some(settled_at) = effect.settled_at {
@@ -270,5 +280,24 @@ mod tests {
 
         let line = "  key sent  eff_00000000000000000000000000000002";
         assert!(shown.lines().any(|it| it == line), "{shown}");
+        assert!(shown.contains("\n  intended  2026-01-01"), "{shown}");
+    }
+
+    #[test]
+    fn an_effect_that_was_tried_again_shows_its_first_and_its_last_try() {
+        let effect: Effect = serde_json::from_value(json!({
+            "effect": "eff_00000000000000000000000000000001",
+            "run": "run_00000000000000000000000000000001",
+            "step": "charge", "kind": "http", "guard": "key", "state": "done", "attempt": 2,
+            "first_intended_at": "2026-01-01T04:34:52Z",
+            "intended_at": "2026-01-01T04:35:20Z",
+        }))
+        .unwrap();
+
+        let shown = detail(&effect, Style::PLAIN);
+
+        let first = shown.find("  first try 2026-01-01T04:34:52Z");
+        let last = shown.find("  last try  2026-01-01T04:35:20Z");
+        assert!(first.is_some() && first < last, "{shown}");
     }
 }

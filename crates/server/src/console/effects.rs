@@ -38,7 +38,7 @@ pub(super) async fn page(visit: Visit) -> Answered {
     let mut command = "semel effect list".to_owned();
     for (name, value) in asked.iter().filter(|(_, value)| !value.is_empty()) {
         let option = name.replace('_', "-");
-        command.push_str(&words::option(&option, value));
+        words::push_option(&mut command, &option, value);
     }
     let links = PRESETS.iter().map(|(name, preset)| {
         let mut kept = typed.to_vec();
@@ -165,7 +165,7 @@ fn effects_table(
             },
             Markup::text(&format!("{}, {}", effect.kind, effect.guard)),
             markup::code(effect.external_id.as_deref().unwrap_or_default()),
-            Markup::text(&effect.attempt.to_string()),
+            Markup::text(&attempts(effect)),
             visit.time(effect.intended_at),
         ];
         row.extend(named.map(|(_, name)| name(effect)));
@@ -185,6 +185,14 @@ fn effects_table(
         .chain(named.map(|(column, _)| column))
         .collect();
     markup::table(caption, &columns, &rows)
+}
+
+/// How many attempts there were. Without one, others had made the effect.
+fn attempts(effect: &Effect) -> String {
+    match effect.attempt {
+        0 => "0, sent nothing".to_owned(),
+        number => number.to_string(),
+    }
 }
 
 /// What operators did, as a table.
@@ -229,7 +237,14 @@ pub(super) fn facts(visit: &Visit, effect: &Effect) -> Markup {
         ),
         ("Kind", Markup::text(&effect.kind)),
         ("Guard", Markup::text(&effect.guard)),
-        ("Attempts", Markup::text(&effect.attempt.to_string())),
+        ("Attempts", Markup::text(&attempts(effect))),
+        (
+            "First attempt",
+            effect
+                .first_intended_at
+                .map(|at| visit.time(at))
+                .unwrap_or_default(),
+        ),
         ("Last attempt", visit.time(effect.intended_at)),
         ("Connection", optional(connection)),
         ("External id", optional(effect.external_id.as_deref())),

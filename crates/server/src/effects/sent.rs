@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use semel_api::types::{Deniable, Effect, Sent, Source};
 use semel_engine::landing::LandingWindow;
@@ -19,8 +20,8 @@ use super::{attend, view};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::journal_memory::room_for_journal;
 use crate::links::without_links;
-use crate::reading::room_for_journal;
 
 /// The most characters of a body that are shown.
 const BODY_CHARS_MAX: usize = 4_000;
@@ -114,6 +115,8 @@ struct Looked {
     requests: BTreeMap<EffectId, StepRequest>,
     /// The keys that those effects are sent with.
     keys: HashMap<EffectId, EffectId>,
+    /// When the first intents of the wanted effects were written.
+    begun: HashMap<EffectId, Timestamp>,
     /// What people said of doubts.
     attended: HashMap<EffectId, AttendedDoubt>,
 }
@@ -125,8 +128,18 @@ impl Looked {
         let mut looked = Self::default();
         for (run, lines) in journals {
             looked.runs.insert(*run);
-            let events = lines.iter().filter_map(|line| line.read().ok());
-            let events: Vec<Event> = events.flatten().collect();
+            let mut events: Vec<Event> = Vec::new();
+            for line in lines {
+                let read = line.read().unwrap_or_default();
+                for event in &read {
+                    if let Event::Intended { effect, .. } = event
+                        && wanted.contains(effect)
+                    {
+                        looked.begun.entry(*effect).or_insert(line.at);
+                    }
+                }
+                events.extend(read);
+            }
             looked.keys.extend(keys_sent(&events));
             for event in events {
                 if let Event::Intended {
@@ -156,9 +169,11 @@ impl Looked {
             app.engine.look_up(caller.namespace_id, effect, sent)
         });
         let is_doubt = effect.state == EffectState::InDoubt;
+        let begun = self.begun.get(&effect.id).copied();
         Effect {
             source,
             key_sent,
+            first_intended_at: begun.filter(|_| effect.attempt > 1),
             sent: match self.runs.contains(&effect.run) {
                 true => request.as_ref().map(sent),
                 false => Some(elsewhere(effect.id)),

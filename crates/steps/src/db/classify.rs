@@ -63,8 +63,35 @@ pub(super) fn describe(error: &Error) -> String {
             None => refusal.message().to_owned(),
         };
     }
-    match error.source() {
+    let said = match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
+    };
+    with_advice(said)
+}
+
+/// A server without TLS is met by everybody who has one for development.
+fn with_advice(said: String) -> String {
+    match said.contains("does not support TLS") {
+        true => format!(
+            "{said}; to connect without TLS, create the connection with `--set to.postgres.tls=off`"
+        ),
+        false => said,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_advice;
+
+    #[test]
+    fn a_server_without_tls_is_told_how_to_connect_to_it() {
+        let said = "error performing TLS handshake: server does not support TLS";
+
+        let advised = with_advice(said.to_owned());
+
+        assert!(advised.starts_with(said), "{advised}");
+        assert!(advised.contains("--set to.postgres.tls=off"), "{advised}");
+        assert_eq!(with_advice("refused".to_owned()), "refused");
     }
 }

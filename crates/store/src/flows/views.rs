@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 use crate::cell::{HomeCell, ReadError};
 
 const LIST: &str = "
-    SELECT f.name, f.live_release, max(l.number), f.draft, f.draft_at, max(l.published_at)
+    SELECT f.name, f.live_release, max(l.number), f.draft, f.draft_at, max(l.published_at), f.live_at
       FROM flows f
       LEFT JOIN releases l ON l.flow_id = f.id
      WHERE f.namespace_id = $1
@@ -17,7 +17,7 @@ const LIST: &str = "
      ORDER BY f.name";
 
 const FIND: &str = "
-    SELECT f.name, f.live_release, max(l.number), f.draft, f.draft_at, max(l.published_at)
+    SELECT f.name, f.live_release, max(l.number), f.draft, f.draft_at, max(l.published_at), f.live_at
       FROM flows f
       LEFT JOIN releases l ON l.flow_id = f.id
      WHERE f.namespace_id = $1 AND f.name = $2
@@ -43,7 +43,7 @@ const RELEASES_BEFORE: &str = "
 /// A flow with its latest releases. Only the first row has the draft: it may be long.
 const DETAIL: &str = "
     SELECT f.name, f.live_release, l.latest, CASE WHEN l.place IS NULL OR l.place = 1 THEN f.draft END,
-           f.draft_at, l.latest_at, l.number, l.digest, l.published_at, l.source
+           f.draft_at, l.latest_at, f.live_at, l.number, l.digest, l.published_at, l.source
       FROM flows f
       LEFT JOIN LATERAL (SELECT l.number, l.digest, l.published_at, l.source,
                                 row_number() OVER (ORDER BY l.number DESC) AS place,
@@ -79,6 +79,8 @@ pub struct FlowView {
     pub name: String,
     /// The number of the live release.
     pub live: Option<i32>,
+    /// When that release replaced another.
+    pub live_at: Option<Timestamp>,
     /// The number of the latest release.
     pub latest: Option<i32>,
     /// The working copy.
@@ -114,6 +116,7 @@ fn read_view(row: &Row) -> FlowView {
         draft: row.get(3),
         draft_at: row.get(4),
         published_at: row.get(5),
+        live_at: row.get(6),
     }
 }
 
@@ -180,10 +183,10 @@ pub async fn find_detail(
     };
     let release = |row: &Row| {
         Some(ReleaseView {
-            number: row.get::<_, Option<i32>>(6)?,
-            digest: row.get(7),
-            published_at: row.get(8),
-            source: row.get(9),
+            number: row.get::<_, Option<i32>>(7)?,
+            digest: row.get(8),
+            published_at: row.get(9),
+            source: row.get(10),
         })
     };
     Ok(Some((

@@ -7,7 +7,7 @@ use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::remote;
 use crate::style::{cell, render};
-use crate::text::printable;
+use crate::text::{printable, read_time};
 
 /// List what operators did, latest first.
 #[derive(Debug, clap::Args)]
@@ -23,11 +23,11 @@ pub(crate) struct Arguments {
     /// Only what was done to this, e.g. an effect or a flow.
     #[arg(long)]
     subject: Option<String>,
-    /// Only those of this time or later, e.g. 2026-11-01T00:00:00Z.
-    #[arg(long, value_name = "TIME")]
+    /// Only those of this time or later, e.g. 2026-11-01T00:00:00Z, 2026-11-17 or 24h ago: 24h.
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
     since: Option<Timestamp>,
     /// Only those before this time.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
     until: Option<Timestamp>,
     /// The most to list.
     #[arg(long)]

@@ -1,12 +1,14 @@
 //! A connection as the command line describes it.
 
 use semel_model::Connection;
-use semel_model::connection::fill;
+use semel_model::connection::fill::{self, FillError};
 use semel_model::connection::preset::{KINDS, PRESETS, Preset};
 use serde_json::Value;
 
 use crate::answer::Problem;
 use crate::commands::read_file;
+
+use super::paths;
 
 /// The description of a connection.
 #[derive(Debug, clap::Args)]
@@ -75,6 +77,7 @@ impl Description {
             })?;
             set(&mut connection, &path, value)?;
         }
+        let kind = kind_of(&connection).map(str::to_owned);
         for (path, value) in &self.set {
             set(&mut connection, path, value.clone())?;
         }
@@ -84,13 +87,32 @@ impl Description {
             let flags: Vec<String> = missing.iter().copied().map(named).collect();
             let name = preset.map_or("", |preset| preset.name);
             let message = format!("`{name}` needs {}", flags.join(", "));
-            return Err(Problem::usage(message)
-                .hint("--secret takes a secret's name; `semel secret set NAME` sets its value"));
+            let hint = match name {
+                "smtp" => "a server without a login: --kind smtp, with --host and --from alone",
+                _ => "--secret takes a secret's name; `semel secret set NAME` sets its value",
+            };
+            return Err(Problem::usage(message).hint(hint));
         }
-        fill::read(connection).map_err(|error| {
-            Problem::usage(error.to_string())
-                .hint("docs/connections.md lists the fields of each kind")
-        })
+        fill::read(connection).map_err(|error| self.unfit(kind.as_deref(), &error))
+    }
+
+    /// What is wrong with a connection that cannot be read: where a path names no field, that alone.
+    fn unfit(&self, kind: Option<&str>, error: &FillError) -> Problem {
+        let unknown = |kind| {
+            let mut named = self.set.iter().map(|(path, _)| path.as_str());
+            let path = named.find(|path| !paths::is_known(kind, path))?;
+            Some((kind, path))
+        };
+        match (error, kind.and_then(unknown)) {
+            (FillError::Unfit(_), Some((kind, path))) => {
+                Problem::usage(format!("a {kind} connection has no field `{path}`"))
+                    .hint(paths::hint(kind, path))
+            }
+            (FillError::Unfit(_) | FillError::Path(_) | FillError::Renamed { .. }, _) => {
+                Problem::usage(error.to_string())
+                    .hint("semel explain connections lists the fields of each kind")
+            }
+        }
     }
 
     /// The flags that were given, by the names of the holes that they fill.
@@ -158,8 +180,9 @@ fn set(connection: &mut Value, path: &str, value: Value) -> Result<(), Problem> 
 fn read_described(file: &str) -> Result<Value, Problem> {
     let text = read_file(file)?;
     serde_saphyr::from_str(&text).map_err(|error| {
-        Problem::usage(format!("{file} cannot be read: {error}"))
-            .hint("write `to: { http: { base_url: https://… } }`; docs/connections.md has examples")
+        Problem::usage(format!("{file} cannot be read: {error}")).hint(
+            "write `to: { http: { base_url: https://… } }`; semel explain connections has examples",
+        )
     })
 }
 

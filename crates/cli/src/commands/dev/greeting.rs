@@ -37,7 +37,7 @@ pub(super) fn of(place: &Place<'_>, flows: &BTreeMap<String, Live>, style: Style
     let mut data = Vec::new();
     for (file, live) in flows {
         let name = &live.flow.name;
-        let line = curl::line(&live.flow, url, NAMESPACE);
+        let line = curl::line(&live.flow, &live.source, url, NAMESPACE);
         lines.push(format!(
             "{} r{} is live ({file})",
             style.bold(name.as_str()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use semel_engine::Engine;
-use semel_rehearse::{RehearsalRequest, Rehearsals, Report, Selection};
+use semel_rehearse::{CaseVerdict, RehearsalRequest, Rehearsals, Report, Selection};
 use semel_store::rehearsals::{self, RehearsalView};
 use uuid::Uuid;
 
@@ -62,17 +62,101 @@ fn line(file: &str, view: &RehearsalView) -> String {
     match report {
         Some(report) if report.passed => {
             let secs = report.took_ms as f64 / 1_000.0;
-            let cases = report.cases.len();
-            format!("{file}: rehearsed, {cases} cases passed in {secs:.1} s")
+            let cases = counted(report.cases.len());
+            format!("{file}: rehearsed, {cases} passed in {secs:.1} s")
         }
-        Some(report) => {
-            let violated = report.count(semel_rehearse::CaseVerdict::Violated);
-            let command = format!("semel rehearse {}", operand(file));
-            format!("{file}: the rehearsal FAILED in {violated} cases: {command}")
-        }
+        Some(report) => failed(file, &report),
         None => {
             let problem = view.problem.as_deref().unwrap_or("no report was made");
             format!("{file}: not rehearsed: {}", printable(problem))
         }
+    }
+}
+
+/// Names the first case that shows a violation, and the command that plays it alone.
+fn failed(file: &str, report: &Report) -> String {
+    let mut violated = report
+        .cases
+        .iter()
+        .filter(|case| case.verdict == CaseVerdict::Violated);
+    let all = || format!("semel rehearse {}", operand(file));
+    let Some(first) = violated.next() else {
+        return format!("{file}: the rehearsal FAILED: {}", all());
+    };
+    let code = first.violations.first().map_or("", |it| it.code.as_str());
+    let more = match violated.count() {
+        0 => String::new(),
+        more => format!(", and {} more", counted(more)),
+    };
+    let command = first.repeat.clone().unwrap_or_else(all);
+    printable(&format!(
+        "{file}: the rehearsal FAILED: {code} where {} strikes the example {}{more}: {command}",
+        first.fault, first.example
+    ))
+}
+
+fn counted(cases: usize) -> String {
+    match cases {
+        1 => "1 case".to_owned(),
+        _ => format!("{cases} cases"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_rehearse::{CaseReport, FaultClass, Violation};
+
+    use super::*;
+
+    fn report(cases: Vec<CaseReport>) -> Report {
+        Report {
+            flow: "a".to_owned(),
+            digest: String::new(),
+            seed: 0,
+            passed: false,
+            examples: vec!["paid".to_owned()],
+            cases,
+            timelines: Vec::new(),
+            notes: Vec::new(),
+            took_ms: 1,
+        }
+    }
+
+    fn case(fault: &str, verdict: CaseVerdict) -> CaseReport {
+        CaseReport {
+            example: "paid".to_owned(),
+            fault: fault.to_owned(),
+            class: FaultClass::Crash,
+            at: None,
+            verdict,
+            in_doubt: Vec::new(),
+            violations: match verdict {
+                CaseVerdict::Violated => vec![Violation {
+                    code: "effect-twice".to_owned(),
+                    step: Some("charge".to_owned()),
+                    message: "twice".to_owned(),
+                }],
+                CaseVerdict::Passed | CaseVerdict::InDoubt => Vec::new(),
+            },
+            repeat: Some(format!("semel rehearse a.flow.yaml --fault {fault}")),
+        }
+    }
+
+    #[test]
+    fn a_failed_rehearsal_names_its_first_case_and_how_to_repeat_it() {
+        let violated = CaseVerdict::Violated;
+        let passed = case("twice", CaseVerdict::Passed);
+        let mut report = report(vec![passed, case("crash", violated)]);
+
+        let one = failed("a.flow.yaml", &report);
+        report.cases.push(case("lost", violated));
+        let two = failed("a.flow.yaml", &report);
+
+        assert_eq!(
+            one,
+            "a.flow.yaml: the rehearsal FAILED: effect-twice where crash strikes the example paid: semel rehearse \
+             a.flow.yaml --fault crash"
+        );
+        assert!(two.contains("the example paid, and 1 case more: "), "{two}");
     }
 }

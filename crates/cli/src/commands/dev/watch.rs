@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use semel_engine::{Engine, FlowError};
 use semel_flow::Flow;
 use semel_rehearse::Rehearsals;
+use semel_store::flows;
 
 use super::rehearsing;
 use crate::access::NAMESPACE;
@@ -33,6 +34,8 @@ pub(super) struct Watch {
     rehearsals: Rehearsals,
     seen: BTreeMap<String, Stamp>,
     flows: BTreeMap<String, Live>,
+    /// Files whose flows could not be published: a connection that appears may be what they lack.
+    refused: BTreeMap<String, Refused>,
     /// Where the server listens, once the greeting has shown what is live.
     url: Option<String>,
 }
@@ -41,6 +44,14 @@ pub(super) struct Watch {
 pub(super) struct Live {
     pub(super) flow: Flow,
     pub(super) release: i32,
+    pub(super) source: String,
+}
+
+/// Why the flow of a file was not published.
+struct Refused {
+    /// The number of the latest change of the configuration before it was tried.
+    version: Option<i64>,
+    said: String,
 }
 
 impl Watch {
@@ -52,6 +63,7 @@ impl Watch {
             rehearsals,
             seen: BTreeMap::new(),
             flows: BTreeMap::new(),
+            refused: BTreeMap::new(),
             url: None,
         }
     }
@@ -66,16 +78,33 @@ impl Watch {
         &self.flows
     }
 
-    /// Publishes and promotes what changed since the last look.
+    /// Publishes and promotes what changed since the last look, and tries what was refused again once the
+    /// configuration changed.
     pub(super) async fn look(&mut self, engine: &Engine) {
         let found = self.list();
+        let version = match self.refused.is_empty() {
+            true => None,
+            false => version(engine).await,
+        };
         for (file, stamp) in &found {
             if self.seen.get(file) != Some(stamp) {
+                self.refused.remove(file);
+                self.bring(engine, file).await;
+            } else if self
+                .refused
+                .get(file)
+                .is_some_and(|it| it.version != version)
+            {
                 self.bring(engine, file).await;
             }
         }
         for file in self.seen.keys().filter(|file| !found.contains_key(*file)) {
-            output::note(&format!("{file} was deleted; its flow stays live"));
+            self.refused.remove(file);
+            let left = match self.flows.contains_key(file) {
+                true => "its flow stays live",
+                false => "it had not been published since `semel dev` started",
+            };
+            output::note(&format!("{file} was deleted; {left}"));
         }
         self.seen = found;
     }
@@ -102,16 +131,19 @@ impl Watch {
             return;
         };
         let checked = semel_flow::check(&printable(file), &source);
-        if !checked.diagnostics.is_empty() {
+        if !checked.diagnostics.is_empty() && !self.refused.contains_key(file) {
             output::note(&checked.render(Style::of_stderr().is_colored()));
         }
         let Some(flow) = checked.flow else {
             output::note(&format!("{file} is not live: fix it and save"));
             return;
         };
+        // Before it is tried: what appears meanwhile is a reason to try again.
+        let version = version(engine).await;
         match promote(engine, self.namespace_id, &source).await {
             Ok(release) => {
-                self.take(file, flow, release);
+                self.refused.remove(file);
+                self.take(file, flow, release, &source);
                 // What was live when it started is rehearsed once it is saved again.
                 if self.url.is_some() {
                     let request = rehearsing::request(self.namespace_id, file, &source);
@@ -119,19 +151,27 @@ impl Watch {
                 }
             }
             Err(error) => {
+                let mut said = String::new();
                 if let FlowError::Invalid(checked) = &error {
-                    output::note(&checked.render(Style::of_stderr().is_colored()));
+                    said = checked.render(Style::of_stderr().is_colored());
+                    said.push('\n');
                 }
-                output::note(&format!("{file} is not live: {}", chain(&error)));
+                said.push_str(&format!("{file} is not live: {}", chain(&error)));
+                let refused = Refused { version, said };
+                let before = self.refused.get(file).map(|it| &it.said);
+                if before != Some(&refused.said) {
+                    output::note(&refused.said);
+                }
+                self.refused.insert(file.to_owned(), refused);
             }
         }
     }
 
-    fn take(&mut self, file: &str, flow: Flow, release: i32) {
+    fn take(&mut self, file: &str, flow: Flow, release: i32, source: &str) {
         if let Some(url) = &self.url {
             output::note(&format!("{} r{release} is live ({file})", flow.name));
             let first = !self.flows.contains_key(file);
-            let line = curl::line(&flow, url, NAMESPACE).filter(|_| first);
+            let line = curl::line(&flow, source, url, NAMESPACE).filter(|_| first);
             if let Some(line) = line {
                 output::note(&format!("  {line}"));
             }
@@ -143,8 +183,19 @@ impl Watch {
         if let Some((other, _)) = twin {
             output::note(&format!("{file} and {other} are both flow {}", flow.name));
         }
-        self.flows.insert(file.to_owned(), Live { flow, release });
+        let source = source.to_owned();
+        let live = Live {
+            flow,
+            release,
+            source,
+        };
+        self.flows.insert(file.to_owned(), live);
     }
+}
+
+/// The number of the latest change of the configuration; nothing where the database does not answer.
+async fn version(engine: &Engine) -> Option<i64> {
+    flows::version(engine.cell().home()).await.ok()
 }
 
 /// Draft, release, live: each is the same when done twice.

@@ -8,6 +8,7 @@ use semel_model::{FlowName, RunId};
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::remote;
+use crate::text::read_time;
 use crate::views;
 
 /// List effects, newest first.
@@ -36,11 +37,11 @@ pub(crate) struct Arguments {
     /// Only those of the step with this path.
     #[arg(long)]
     step: Option<String>,
-    /// Only those intended at this time or later, e.g. 2026-11-01T00:00:00Z.
-    #[arg(long, value_name = "TIME")]
+    /// Only those intended at this time or later, e.g. 2026-11-01T00:00:00Z, 2026-11-17 or 24h ago: 24h.
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
     since: Option<Timestamp>,
     /// Only those intended before this time.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
     until: Option<Timestamp>,
     /// The most effects to list.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=500))]

@@ -27,6 +27,9 @@ pub(crate) struct Arguments {
     /// The release; the latest by default.
     #[arg(value_name = "rN", value_parser = read_number)]
     release: Option<i32>,
+    /// The release, as other commands take it.
+    #[arg(long = "release", value_name = "rN", value_parser = read_number, conflicts_with = "release")]
+    named_release: Option<i32>,
     /// Promote without a passing rehearsal, for this reason. Needs the right `override`.
     #[arg(long = "override", value_name = "REASON")]
     override_reason: Option<String>,
@@ -38,16 +41,20 @@ pub(crate) async fn run(ctx: &Context, arguments: &Arguments) -> Result<Answer, 
     let client = remote::client(ctx)?;
     let flow = &arguments.flow;
     let found = client.get_flow(flow).await?;
-    let release = match arguments.release {
+    let release = match arguments.release.or(arguments.named_release) {
         Some(release) => release,
         None => latest(&found)?,
     };
-    // Promoting r1, r2 and r1 again are three commands, so what is live now goes into the key.
+    // Promoting r1, r2, r1 and r2 again are four commands, so what is live now, and since when, goes into the key.
     let live = found.flow.live.unwrap_or_default().to_string();
-    let key =
-        arguments
-            .repeat
-            .key_or(&["flow promote", flow.as_str(), &release.to_string(), &live]);
+    let live_at = found.flow.live_at.map(|at| at.to_string());
+    let key = arguments.repeat.key_or(&[
+        "flow promote",
+        flow.as_str(),
+        &release.to_string(),
+        &live,
+        live_at.as_deref().unwrap_or_default(),
+    ]);
     let promote = Promote {
         release,
         override_reason: arguments.override_reason.clone(),

@@ -7,6 +7,7 @@ use semel_model::FlowName;
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::remote;
+use crate::text::read_time;
 use crate::views;
 
 /// List deliveries that were refused, latest first, as far as they are recorded.
@@ -24,11 +25,11 @@ pub(crate) struct Arguments {
     /// Only those with this error code.
     #[arg(long)]
     code: Option<String>,
-    /// Only those of this time or later, e.g. 2026-11-01T00:00:00Z.
-    #[arg(long, value_name = "TIME")]
+    /// Only those of this time or later, e.g. 2026-11-01T00:00:00Z, 2026-11-17 or 24h ago: 24h.
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
     since: Option<Timestamp>,
     /// Only those before this time.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
     until: Option<Timestamp>,
     /// The most to list.
     #[arg(long)]

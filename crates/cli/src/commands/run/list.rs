@@ -7,6 +7,7 @@ use semel_model::{FlowName, RunId};
 use crate::answer::{Answer, Problem};
 use crate::context::Context;
 use crate::remote;
+use crate::text::read_time;
 use crate::views;
 
 /// List runs, newest first.
@@ -36,11 +37,11 @@ pub(crate) struct Arguments {
     /// Only those on this release, a number such as r4, with --flow.
     #[arg(long, value_name = "RELEASE", requires = "flow", value_parser = release_number)]
     release: Option<i32>,
-    /// Only those accepted at this time or later, e.g. 2026-11-17T00:00:00Z.
-    #[arg(long, value_name = "TIME")]
+    /// Only those accepted at this time or later, e.g. 2026-11-17T00:00:00Z, 2026-11-17 or 24h ago: 24h.
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
     since: Option<Timestamp>,
     /// Only those accepted before this time.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = read_time)]
     until: Option<Timestamp>,
     /// Only those that failed with this error code.
     #[arg(long, value_name = "CODE")]

@@ -93,8 +93,11 @@ fn show(ctx: &Context, found: &RunDetail, arguments: &Arguments) -> Answer {
 }
 
 fn told(started: &Started, replayed: bool) -> Answer {
-    let word = if replayed { "answers" } else { "is accepted" };
-    let text = format!("{}  {word}, {}", started.run, started.state);
+    let (run, state) = (started.run, started.state);
+    let text = match replayed {
+        true => format!("the key is known: {run} answers for it, {state}; nothing was started"),
+        false => format!("{run}  is accepted, {state}"),
+    };
     Answer::done(started, text).next(format!("semel run show {}", started.run))
 }
 

@@ -116,12 +116,14 @@ impl<'t> Check<'_, 't, '_> {
                 let message = format!(
                     "the connection `{name}` does not honour keys, so a repeat is a second effect"
                 );
-                let help = "choose `guard: probe` or `guard: review`, or declare on the connection how long it honours keys";
+                let help = format!(
+                    "choose `guard: probe` or `guard: review`, or declare on the connection how long it honours keys: `semel connection create {name} … --set idempotency_keys.window=1d --replace`"
+                );
                 self.add(
                     Code::GuardUnhonoured,
                     step.record.value_span("guard"),
                     &message,
-                    help,
+                    &help,
                 );
             }
             (Some(window), Some(said)) if said > window => {

@@ -63,6 +63,19 @@ const CHANGED_BY_ACTS: [&str; 25] = [
 ];
 
 #[tokio::test]
+async fn no_page_takes_a_parameter_that_it_does_not_know() -> Result<()> {
+    let stage = Stage::start().await?;
+    let browser = Browser::signed_in(&stage.world).await?;
+
+    for page in stage.all_pages().await? {
+        let sign = if page.contains('?') { '&' } else { '?' };
+        let answer = browser.get(&format!("{page}{sign}nonsense=1")).await?;
+        assert_eq!(answer.status.as_u16(), 400, "{page}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn every_page_of_the_console_is_in_the_list() -> Result<()> {
     let stage = Stage::start().await?;
     let routes = page_routes();
