@@ -207,8 +207,28 @@ fn caller_key(intent: i64) -> Key {
     }
 }
 
-/// An instant of a schedule: one day per intent, long ago.
+/// An instant of a schedule, long ago. Those of two intents are of another year, month, day of the month, day of the
+/// week and hour: a key that names a month has one intent in each.
 fn nominal(intent: i64) -> Timestamp {
-    let days = 20_000 + intent;
-    Timestamp::from_second(days * 86_400).unwrap_or(Timestamp::UNIX_EPOCH)
+    let secs = (20_001 + (intent - 1) * 400) * 86_400 + intent * 3_660;
+    Timestamp::from_second(secs).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::TimeZone;
+
+    use super::nominal;
+
+    #[test]
+    fn two_intents_of_a_schedule_have_nothing_of_their_times_in_common() {
+        let [one, other] = [1, 2].map(|intent| nominal(intent).to_zoned(TimeZone::UTC));
+
+        assert_ne!(one.year(), other.year());
+        assert_ne!(one.month(), other.month());
+        assert_ne!(one.day(), other.day());
+        assert_ne!(one.weekday(), other.weekday());
+        assert_ne!(one.hour(), other.hour());
+        assert_ne!(one.minute(), other.minute());
+    }
 }

@@ -67,14 +67,14 @@ pub(crate) struct Played {
     pub(crate) effects: Vec<StagedEffect>,
 }
 
-/// Plays cases to their end. `numbered` tells their namespaces from those of earlier plays.
+/// Plays cases to their end, each in a namespace of its name: no earlier play has one of these.
 pub(crate) async fn play(
     setting: &Setting,
-    numbered: &str,
+    names: Vec<String>,
     plans: Vec<(Arc<Example>, RehearsedFault)>,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Played>, RehearseError> {
-    let cases = set_up(setting, numbered, plans).await?;
+    let cases = set_up(setting, names, plans).await?;
     let process = take_process(setting).await?;
     let mut play = Play {
         setting,
@@ -108,11 +108,9 @@ async fn start(setting: &Setting) -> Result<Process, RehearseError> {
 
 async fn set_up(
     setting: &Setting,
-    numbered: &str,
+    names: Vec<String>,
     plans: Vec<(Arc<Example>, RehearsedFault)>,
 ) -> Result<Vec<Case>, RehearseError> {
-    let name = |index: usize| format!("{numbered}-{index}");
-    let names: Vec<String> = (0..plans.len()).map(name).collect();
     let home = setting.cell.home();
     let made = rehearsals::set_up(home, &names, &setting.flows, &setting.connections).await?;
     let ids: HashMap<String, i32> = made.into_iter().map(|one| (one.name, one.id)).collect();

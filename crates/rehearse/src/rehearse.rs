@@ -11,8 +11,8 @@ use futures_util::future::BoxFuture;
 use semel_engine::{Options, Secret};
 use semel_flow::release::Ask;
 use semel_flow::{CheckContext, Example, Flow, KnownConnection};
-use semel_model::Connection;
 use semel_model::id::digest;
+use semel_model::{Connection, Span};
 use semel_steps::resources::ResourcesInMemory;
 use semel_store::rehearsals::{self, StagedFlow};
 use semel_store::{Cell, migrate};
@@ -153,6 +153,7 @@ impl Stagehand<'_> {
     ) -> Result<Report, RehearseError> {
         let cell = live.in_schema(schema);
         migrate(&cell).await.map_err(RehearseError::Schema)?;
+        rehearsals::start_clock(&cell).await?;
         let mut notes = Vec::new();
         notes.extend(other_triggers(&self.flow));
         let setting = Setting {
@@ -188,7 +189,9 @@ impl Stagehand<'_> {
     async fn play_plain(&self, setting: &Setting) -> Result<Vec<Played>, RehearseError> {
         let none = RehearsedFault::of(FaultClass::None);
         let plans = self.examples.iter().map(|one| (one.clone(), none.clone()));
-        play(setting, "plain", plans.collect(), &|_| {}).await
+        let plans: Vec<_> = plans.collect();
+        let names = (0..plans.len()).map(|place| format!("plain-{place}"));
+        play(setting, names.collect(), plans, &|_| {}).await
     }
 
     async fn play_cases(
@@ -224,12 +227,15 @@ impl Stagehand<'_> {
         for places in order.chunks(CASES_AT_ONCE) {
             let batch = places.iter().map(|place| plans[*place].clone()).collect();
             let done_before = before + played.len();
-            let numbered = format!("case-{done_before}");
+            // By its place in the plan, from which its keys are derived: the seed decides the order alone.
+            let names = places
+                .iter()
+                .map(|place| format!("case-{}", before + place));
             let report = |done| {
                 let done = done_before + done;
                 (self.progress)(Progress { done, total });
             };
-            played.extend(play(setting, &numbered, batch, &report).await?);
+            played.extend(play(setting, names.collect(), batch, &report).await?);
         }
         let mut placed: Vec<_> = order.into_iter().zip(played).collect();
         placed.sort_by_key(|(place, _)| *place);
@@ -353,14 +359,21 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
     places
 }
 
+/// The least lease of its processes. They renew it by real time: on a busy machine a shorter one would be over
+/// while a process is alive, and what is taken over from it is another case than the one that was to be played.
+const LEASE_MIN: Span = Span::from_const_secs(120);
+
+/// How many runs one of its processes carries, on small servers and on large ones.
+const CAPACITY: usize = 1_024;
+
 /// What the engine of a rehearsal is started with: a secret of its own, so that its addresses open
 /// nothing that is live.
 fn staged_options(live: &Options) -> Result<Options, RehearseError> {
     let fresh = Options::new(Secret::from_hex(&Secret::generate())?);
     Ok(Options {
         process: format!("{} (rehearsal)", live.process),
-        lease: live.lease,
-        capacity: live.capacity,
+        lease: live.lease.max(LEASE_MIN),
+        capacity: CAPACITY,
         settle_margin: live.settle_margin,
         // A request that missed the stage would arrive where live ones do: a test listens there.
         allow_private: live.allow_private.clone(),

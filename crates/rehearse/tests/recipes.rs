@@ -1,7 +1,7 @@
 //! The recipes of the documentation pass their rehearsals.
 
 use anyhow::{Context, Result};
-use semel_rehearse::Report;
+use semel_rehearse::{Report, Selection};
 use serde_json::{Value, json};
 
 use crate::stage::World;
@@ -123,6 +123,79 @@ async fn renewal_reminders_pass_where_the_mail_service_honours_keys() -> Result<
 #[tokio::test]
 async fn user_provisioning_passes() -> Result<()> {
     passes("user-provisioning").await?;
+    Ok(())
+}
+
+/// An invoice for each customer and month, by a schedule: two intents of one month are one intent by the key.
+const MONTHLY: &str = r#"
+flow: billing
+trigger:
+  schedule: { cron: "0 3 1 * *", zone: UTC }
+keep: 60d
+steps:
+  - id: month
+    function: date(trigger.nominal).split("-")[0] + "-" + date(trigger.nominal).split("-")[1]
+  - id: invoices
+    foreach:
+      in: '["c-1", "c-2", "c-3"]'
+      as: customer
+      key: customer
+      steps:
+        - id: invoice
+          http:
+            connection: books
+            post: /invoices
+            json: { customer: "${{ customer }}", month: "${{ steps.month.result }}" }
+          key: '"invoice/" + customer + "/" + steps.month.result'
+          guard: probe
+          probe:
+            http: { connection: books, get: "/invoices?customer=${{ customer }}&month=${{ steps.month.result }}" }
+            found: probe.json.items.size() > 0
+            result: probe.json.items[0]
+examples:
+  - name: night
+    input: {}
+    answers:
+      invoice: { status: 201, json: { id: inv_1 } }
+      invoice.probe:
+        absent: { status: 200, json: { items: [] } }
+        found: { status: 200, json: { items: [{ id: inv_1 }] } }
+"#;
+
+#[tokio::test]
+async fn a_monthly_key_passes_whatever_the_seed() -> Result<()> {
+    let world = World::start().await?;
+
+    for seed in 0..3 {
+        let selection = Selection {
+            seed,
+            ..Selection::default()
+        };
+        let report = world
+            .rehearse_some("billing.flow.yaml", MONTHLY, json!({}), &selection)
+            .await?;
+
+        assert!(report.passed, "seed {seed}: {}", report.to_text());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_rehearsal_starts_at_the_same_instant_whenever_it_is_asked_for() -> Result<()> {
+    let world = World::start().await?;
+    let selection = Selection {
+        fault: Some("none".to_owned()),
+        ..Selection::default()
+    };
+
+    let report = world
+        .rehearse_some("billing.flow.yaml", MONTHLY, json!({}), &selection)
+        .await?;
+
+    let lines = report.timelines.iter().flat_map(|it| &it.lines);
+    let first = lines.map(|line| line.at.to_string()).min();
+    let first = first.context("a timeline")?;
+    assert!(first.starts_with("2026-01-15T12:"), "{first}");
     Ok(())
 }
 

@@ -23,6 +23,7 @@ pub use records::{
 };
 
 use crate::cell::{Cell, ReadError};
+use crate::partitions;
 
 pub use crate::cell::RehearsalSchema;
 
@@ -35,7 +36,14 @@ const LIST: &str = "
     SELECT nspname::text FROM pg_namespace
      WHERE starts_with(nspname::text, 'semel_rehearsal_')";
 
-pub(crate) const STATEMENTS: &[&str] = &[NOW, LIST];
+/// Noon of a Thursday in the middle of a month: no rehearsal is at the end of a day, a month or a year because it
+/// was asked for then.
+const START_CLOCK: &str = "
+    UPDATE clock
+       SET time_offset = make_interval(
+               secs => extract(epoch FROM timestamptz '2026-01-15T12:00:00Z' - clock_timestamp())::float8)";
+
+pub(crate) const STATEMENTS: &[&str] = &[NOW, LIST, START_CLOCK];
 
 /// Makes an empty schema, and drops those that crashed servers left.
 ///
@@ -51,6 +59,18 @@ pub async fn create_schema(cell: &Cell) -> Result<RehearsalSchema, ReadError> {
         .batch_execute(&format!("CREATE SCHEMA {}", schema.as_str()))
         .await?;
     Ok(schema)
+}
+
+/// Starts the clock of a rehearsal's tables at the instant at which every rehearsal starts.
+///
+/// # Errors
+///
+/// Where the database does not answer.
+pub async fn start_clock(cell: &Cell) -> Result<(), ReadError> {
+    cell.reader().await?.execute(START_CLOCK, &[]).await?;
+    // Those that the migrations made are of the month in which it was asked for.
+    partitions::keep_up(cell).await?;
+    Ok(())
 }
 
 /// Drops the schemas that crashed servers left.

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     /// Only this fault, or this class of faults.
     #[arg(long, value_name = "FAULT")]
     fault: Option<String>,
-    /// What the order of the cases is made from.
+    /// What the order of the cases is made from; their names, and so their keys, do not depend on it.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
     /// How the report is written.
