@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::campaign::scaled;
 use crate::harness::Harness;
+use crate::invariants;
 use crate::queries::{count, until_count, until_none};
 use crate::servers::{Home, Served};
 
@@ -156,7 +157,7 @@ async fn killed_at(point: &'static str, place: Place) -> Result<(Stage, usize)> 
     server.process.sigkill()?;
     drop(held);
     let first = count(&stage.client, "SELECT count FROM alert_messages").await?;
-    let _other = stage.harness.serve(&stage.home, "2s").await?;
+    let other = stage.harness.serve(&stage.home, "2s").await?;
     // The message is free once the dead server's lease on it is over.
     stage.home.pass("61 seconds").await?;
     let unsettled = "SELECT count(*) FROM alert_messages WHERE settled_at IS NULL";
@@ -172,6 +173,7 @@ async fn killed_at(point: &'static str, place: Place) -> Result<(Stage, usize)> 
     let done = "SELECT sum(count)::int8 FROM alert_messages WHERE state = 'done'";
     let done = count(&stage.client, done).await?;
     assert_eq!(done, stage.doubts, "each is reported");
+    invariants::hold_but(&stage.home, &[&other], &["duties"]).await?;
     Ok((stage, first))
 }
 

@@ -12,6 +12,7 @@ use hyper::Method;
 use semel_testkit::{Cluster, Options, Program, Server, patience};
 use serde_json::{Value, json};
 
+use crate::invariants;
 use crate::queries::{ACTIVE, until_none};
 use crate::servers::{Home, Served, serve};
 use echo::{Echo, WAYS};
@@ -85,7 +86,7 @@ async fn planted_secrets_are_found_nowhere() -> Result<()> {
         leaks.len(),
         leaks.join("\n")
     );
-    Ok(())
+    invariants::hold(&home, &[&server]).await
 }
 
 struct World<'w> {

@@ -105,7 +105,7 @@ async fn two_hot_counters_in_both_orders_make_no_deadlock() -> Result<()> {
         ensure!(count(&client, &text).await? == runs, "{counter} is off");
     }
     ensure!(report.deadlocks == 0, "{report:?}");
-    Ok(())
+    invariants::hold(&home, &[&server]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

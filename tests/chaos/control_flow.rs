@@ -8,6 +8,7 @@ use semel_testkit::{Cluster, Connection, Options, Peer, until};
 use serde_json::json;
 
 use crate::harness::Harness;
+use crate::invariants;
 use crate::queries::until_count;
 use crate::servers::Home;
 
@@ -168,7 +169,7 @@ async fn runs_with_child_runs_and_calls_end_wherever_a_server_crashes() -> Resul
         }
     }
     println!("{cells} cells, none with an effect too many or too few");
-    Ok(())
+    invariants::hold_but(&home, &[&server], &["duties"]).await
 }
 
 /// A flow whose call fails at first. A repeat of its delivery resumes it.
@@ -252,7 +253,7 @@ async fn a_resumed_call_ends_once_wherever_a_server_dies() -> Result<()> {
         let called: i64 = client.query_one(called, &[&id]).await?.get(0);
         ensure!(called == 1, "{called} called runs at {point}");
     }
-    Ok(())
+    invariants::hold_but(&home, &[&server], &["duties"]).await
 }
 
 /// How many items the list has whose servers crash.
@@ -309,7 +310,7 @@ steps:
         done == i64::from(ITEMS),
         "{done} of {ITEMS} items were done"
     );
-    Ok(())
+    invariants::hold_but(&home, &[&server], &["duties"]).await
 }
 
 /// A branch that ends after its run looked and before it sleeps wakes it all the same.
@@ -346,7 +347,8 @@ steps:
     held.let_go().await;
 
     let run = "SELECT count(*) FROM runs WHERE parent_id IS NULL AND state = 'succeeded'";
-    until_count(&client, run, 1).await.context("the run")
+    until_count(&client, run, 1).await.context("the run")?;
+    invariants::hold(&home, &[&server]).await
 }
 
 /// What the record and the destination say in the end.

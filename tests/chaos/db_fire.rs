@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::sync::RwLock;
 
 use crate::campaign::{keep_figures, size, storage};
+use crate::invariants;
 use crate::queries::{ACTIVE, count, until_none};
 use crate::servers::{Home, serve, until_known};
 
@@ -131,6 +132,7 @@ async fn as_many_rows_as_runs_however_many_servers_die() -> Result<()> {
         (found, different) == (wanted as i64, wanted as i64),
         "{found} rows, {different} different, for {wanted} runs"
     );
+    invariants::hold(&home, &servers.iter().collect::<Vec<_>>()).await?;
     keep_figures("db-under-fire", &figures)
 }
 

@@ -15,6 +15,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::harness::{Harness, Held};
+use crate::invariants;
 use crate::overlap::{self, FLOW, POLICIES, check_journal, check_peer, check_runs};
 use crate::queries::{UNENDED, count};
 use crate::servers::{Home, Served, serve};
@@ -150,7 +151,7 @@ async fn play(fault: Fault) -> Result<()> {
         PLACES.len() * POLICIES.len(),
         begun.elapsed().as_secs_f64()
     );
-    Ok(())
+    invariants::hold(&home, &[&second]).await
 }
 
 /// Brings the runs of one object to where they stand when the fault strikes.

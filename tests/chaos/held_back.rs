@@ -217,7 +217,7 @@ async fn die_at(point: &'static str) -> Result<u64> {
         count(&client, intents).await? == 1,
         "no intent without room"
     );
-    let _other = harness.serve(&home, LEASE).await?;
+    let other = harness.serve(&home, LEASE).await?;
 
     let ended = "SELECT count(*) FROM runs
                   WHERE state = 'succeeded' AND convert_from(key, 'UTF8') = 'o-1'";
@@ -225,5 +225,6 @@ async fn die_at(point: &'static str) -> Result<u64> {
     let charged = peer.count("/keyed/charge").await?;
     assert_eq!(charged.effects, 1);
     assert_eq!(peer.count("/plain/act").await?.calls, 1);
+    invariants::hold_but(&home, &[&other], &["duties"]).await?;
     Ok(charged.calls)
 }

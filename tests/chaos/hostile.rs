@@ -15,6 +15,7 @@ use semel_testkit::peer::Behaviour;
 use semel_testkit::{Cluster, Connection, Options, Peer, Program, patience, until};
 use serde_json::Value;
 
+use crate::invariants;
 use crate::servers::{Home, Served, serve};
 
 /// The servers' lease.
@@ -96,7 +97,7 @@ async fn a_refusal_after_the_effect_never_fails_or_repeats_it() -> Result<()> {
         }
         world.judge(&cases).await?;
     }
-    Ok(())
+    invariants::hold(&world.home, &[&server]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,7 +120,8 @@ async fn a_destination_that_acts_late_or_answers_slowly_acts_once() -> Result<()
         }
     }
 
-    world.judge(&cases).await
+    world.judge(&cases).await?;
+    invariants::hold(&world.home, &[&server]).await
 }
 
 impl World {

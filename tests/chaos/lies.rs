@@ -10,6 +10,7 @@ use semel_testkit::{Cluster, Connection, Options, Peer, Program, patience, until
 use serde_json::Value;
 
 use self::twice::{Manner, Twice};
+use crate::invariants;
 use crate::servers::{Home, Served, serve};
 
 /// The servers' lease.
@@ -39,7 +40,7 @@ async fn a_key_is_sent_again_within_its_window_and_never_after_it() -> Result<()
     let counted = world.peer.count("/keyed/after").await?;
 
     assert_eq!(counted, Count::default(), "nothing is sent any more");
-    Ok(())
+    world.until_sound().await
 }
 
 /// Only the destination can know that it forgot the key: a key cannot protect against this lie.
@@ -62,7 +63,7 @@ async fn a_destination_that_forgets_sooner_than_it_said_acts_twice() -> Result<(
 
     assert_eq!((before.effects, after.effects), (1, 1), "two in all");
     assert_eq!(world.attempts(&run).await?, 2, "and both are recorded");
-    Ok(())
+    world.until_sound().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +89,7 @@ async fn a_failure_reported_after_the_effect_is_not_believed() -> Result<()> {
     let plain = world.peer.count("/plain/one").await?;
     assert_eq!((keyed.calls, keyed.effects), (2, 1), "the same key again");
     assert_eq!((plain.calls, plain.effects), (1, 1), "never sent again");
-    Ok(())
+    world.until_sound().await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,7 +111,7 @@ async fn a_destination_that_acts_twice_gets_one_request() -> Result<()> {
     assert_eq!((silent.requests(), silent.effects()), (1, 2));
     assert_eq!(world.attempts(&answered).await?, 1, "shown as done once");
     assert_eq!(world.attempts(&unanswered).await?, 1);
-    Ok(())
+    world.until_sound().await
 }
 
 /// A database, a destination and a server that can be lost.
@@ -177,6 +178,10 @@ impl World {
         let found = until("a run at rest", look, |state| state != "active").await?;
         ensure!(found == wanted, "{run} is {found} instead of {wanted}");
         Ok(())
+    }
+
+    async fn until_sound(&self) -> Result<()> {
+        invariants::hold_but(&self.home, &[&self.server], &["duties"]).await
     }
 
     /// How many attempts the ledger has for a run's one effect.

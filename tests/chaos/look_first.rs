@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use semel_testkit::{Client, Cluster, Options, Peer};
 
 use crate::harness::Harness;
+use crate::invariants;
 use crate::queries::{SUCCEEDED, until_count};
 use crate::servers::Home;
 
@@ -49,7 +50,7 @@ async fn a_server_that_dies_between_look_and_intent_lets_the_next_one_look_again
     drop(held);
     let elsewhere = Client::new(peer.address(), 1);
     elsewhere.post("/plain/theirs", body).await?;
-    let _other = harness.serve(&home, LEASE).await?;
+    let other = harness.serve(&home, LEASE).await?;
 
     until_count(&client, SUCCEEDED, 1).await?;
     let effects = "SELECT attempt, state::text FROM effects";
@@ -58,5 +59,5 @@ async fn a_server_that_dies_between_look_and_intent_lets_the_next_one_look_again
     assert_eq!(looked, 1);
     assert_eq!(peer.count("/items").await?.calls, 2, "it looked again");
     assert_eq!(peer.count("/plain/ours").await?.calls, 0, "nothing is sent");
-    Ok(())
+    invariants::hold_but(&home, &[&other], &["duties"]).await
 }

@@ -351,5 +351,5 @@ async fn a_delivery_that_failed_does_not_free_the_run_of_its_repeat() -> Result<
     ensure!(peer.count("/slow/").await?.calls == 1, "it is sent once");
     let refused = !first.await?.is_ok_and(|answer| answer.status.is_success());
     ensure!(refused, "the first delivery was refused");
-    Ok(())
+    invariants::hold(&home, &[&server]).await
 }

@@ -24,6 +24,7 @@ use tokio::sync::{Mutex, Notify};
 
 use crate::campaign::{keep_figures, size, storage};
 use crate::harness::Harness;
+use crate::invariants;
 use crate::queries::{until_count, until_none};
 use crate::servers::{Home, faults, serve_at};
 
@@ -130,7 +131,12 @@ async fn commands_run_once_while_processes_and_servers_are_killed() -> Result<()
     let place = Arc::new(Place::new(&home)?);
     let client = home.connect().await?;
     let over = Arc::new(Notify::new());
-    let servers = tokio::spawn(keep_killing(home, Arc::clone(&place), Arc::clone(&over)));
+    let home = Arc::new(home);
+    let servers = tokio::spawn(keep_killing(
+        Arc::clone(&home),
+        Arc::clone(&place),
+        Arc::clone(&over),
+    ));
 
     let begun = Instant::now();
     let tally = storm(&place, keys, times).await?;
@@ -151,6 +157,7 @@ async fn commands_run_once_while_processes_and_servers_are_killed() -> Result<()
     });
     println!("{figures:#}");
     ensure!(server_kills > 0, "no server was killed");
+    invariants::hold_but(&home, &[], &["duties"]).await?;
     keep_figures("once", &figures)
 }
 
@@ -222,7 +229,7 @@ async fn call(place: &Place, key: &str, life: Option<Duration>, tally: &Tally) -
 }
 
 /// Kills the server again and again, and starts it where it was.
-async fn keep_killing(home: Home, place: Arc<Place>, over: Arc<Notify>) -> Result<usize> {
+async fn keep_killing(home: Arc<Home>, place: Arc<Place>, over: Arc<Notify>) -> Result<usize> {
     let mut kills = 0;
     loop {
         let program = Program::semel()?;
@@ -297,7 +304,7 @@ async fn frozen(options: &[&str], key: &str, exit: i32) -> Result<(Finished, Val
     let cluster = Cluster::start(Options::quick()).await?;
     let home = Home::found(cluster.server()).await?;
     let place = Place::new(&home)?;
-    let _server = serve_at(Program::semel()?, &home.url(), "2s", place.listen()).await?;
+    let server = serve_at(Program::semel()?, &home.url(), "2s", place.listen()).await?;
     let line = format!(
         "echo ran >> {key}; while [ ! -f go ]; do sleep 0.05; done; echo late; exit {exit}"
     );
@@ -316,6 +323,7 @@ async fn frozen(options: &[&str], key: &str, exit: i32) -> Result<(Finished, Val
         stdout: process.stdout(),
         stderr: process.stderr(),
     };
+    invariants::hold(&home, &[&server]).await?;
     Ok((ended, place.show(key).await?))
 }
 
@@ -347,7 +355,7 @@ async fn a_repeat_follows_a_lost_process_under_the_same_key_where_both_agreed() 
     let place = Place::new(&home)?;
     let harness = Harness::start()?;
     let program = faults()?.env("SEMEL_FAULTS", harness.socket());
-    let _server = serve_at(program, &home.url(), "2s", place.listen()).await?;
+    let server = serve_at(program, &home.url(), "2s", place.listen()).await?;
     let line = r#"echo "$SEMEL_KEY" >> keys; [ -f go ] || sleep 300; echo followed"#;
     let options = ["--lease", "2s", "--on-doubt", "retry"];
     let mut lost = place.once(&options, "a", line)?.start()?;
@@ -371,7 +379,7 @@ async fn a_repeat_follows_a_lost_process_under_the_same_key_where_both_agreed() 
     let keys = std::fs::read_to_string(place.file("keys"))?;
     let keys: Vec<&str> = keys.lines().collect();
     ensure!(keys.len() == 2 && keys[0] == keys[1], "{keys:?}");
-    Ok(())
+    invariants::hold_but(&home, &[&server], &["duties"]).await
 }
 
 #[tokio::test]
@@ -394,5 +402,6 @@ async fn a_command_that_may_be_repeated_ends_when_its_server_is_away() -> Result
         "{}",
         process.stderr()
     );
-    Ok(())
+    // No server lives: the records and the lists are all that can be looked at.
+    invariants::hold(&home, &[]).await
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::harness::Harness;
+use crate::invariants;
 use crate::servers::{Home, Served, faults, serve_at};
 
 /// The server's lease. The clock is moved past that of a dead one.
@@ -82,7 +83,7 @@ async fn a_crash_at_any_commit_of_a_task_or_an_approval_loses_and_repeats_nothin
         let played = place.play(number, flow, when).await;
         played.with_context(|| format!("{flow}, killed {when:?}"))?;
     }
-    Ok(())
+    invariants::hold_but(&home, &[&place.server], &["duties"]).await
 }
 
 struct Place<'a> {

@@ -6,6 +6,7 @@ use semel_testkit::{Cluster, Connection, Options, Peer};
 use serde_json::Value;
 
 use crate::harness::Harness;
+use crate::invariants;
 use crate::servers::{Home, Served};
 
 const WAITING: &str = "flow: waiting
@@ -42,7 +43,7 @@ async fn a_callback_that_overtakes_its_timeout_resumes_the_run() -> Result<()> {
     until(&client, "SELECT state::text FROM runs", "succeeded").await?;
     let result = one(&client, "SELECT result::text FROM runs").await?;
     ensure!(result == r#"{"ok":true}"#, "the result is {result}");
-    Ok(())
+    invariants::hold(&home, &[&server]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,7 +59,7 @@ async fn a_late_answer_is_heard_while_the_run_is_being_stopped() -> Result<()> {
         peer.url("/plain/charges")
     );
     home.publish(&first, "charge", &flow).await?;
-    let _second = late.serve(&home, "2s").await?;
+    let second = late.serve(&home, "2s").await?;
     let client = home.connect().await?;
 
     // The first server holds the response when it is paused; the second finds the intent without an
@@ -76,7 +77,7 @@ async fn a_late_answer_is_heard_while_the_run_is_being_stopped() -> Result<()> {
 
     until(&client, "SELECT state::text FROM runs", "succeeded").await?;
     ensure!(peer.count("/plain/").await?.calls == 1, "it is sent once");
-    Ok(())
+    invariants::hold(&home, &[&first, &second]).await
 }
 
 const PAUSING: &str = "flow: pausing
@@ -136,7 +137,7 @@ async fn two_concurrent_drops_never_take_the_key_from_the_next_run() -> Result<(
     ensure!(repeat == second, "{repeat} beside {second}");
     let active = "SELECT count(*)::text FROM runs WHERE state = 'active'";
     ensure!(one(&client, active).await? == "1", "one run is active");
-    Ok(())
+    invariants::hold(&home, &[&server]).await
 }
 
 async fn deliver(server: &Served, flow: &str) -> Result<()> {

@@ -8,6 +8,7 @@ use hyper::Method;
 use semel_testkit::{Cluster, Options, Peer};
 
 use crate::harness::Harness;
+use crate::invariants;
 use crate::queries::{SUCCEEDED, until_count};
 use crate::servers::Home;
 
@@ -58,7 +59,7 @@ async fn a_server_that_dies_during_a_pass_starts_nothing_twice_and_counts_right(
     until_count(&client, "SELECT count(*) FROM runs", 200).await?;
     home.kill(&mut server, LEASE).await?;
     drop(held);
-    let _other = harness.serve(&home, LEASE).await?;
+    let other = harness.serve(&home, LEASE).await?;
     // The pass is free once the dead server's hold on it is over.
     let later = "UPDATE reconcile_passes SET due_at = moment()";
     client.batch_execute(later).await?;
@@ -71,5 +72,6 @@ async fn a_server_that_dies_during_a_pass_starts_nothing_twice_and_counts_right(
     assert_eq!(found, [ORDERS as i64, 0, 10, 3, 2]);
     until_count(&client, SUCCEEDED, ORDERS).await?;
     let once = "SELECT count(*) FROM kv WHERE entry LIKE 'o-%' AND value::text = '1'";
-    until_count(&client, once, ORDERS).await
+    until_count(&client, once, ORDERS).await?;
+    invariants::hold_but(&home, &[&other], &["duties"]).await
 }

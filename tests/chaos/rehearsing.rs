@@ -17,6 +17,7 @@ use semel_testkit::{Client, Cluster, Connection, Program, pace};
 use serde_json::{Value, json};
 
 use crate::campaign::{is_measured, scaled, storage};
+use crate::invariants;
 use crate::queries::{count, until_none};
 use crate::servers::{Home, Served, serve};
 
@@ -89,7 +90,7 @@ async fn rehearsals_run_one_by_one_and_deliveries_are_accepted_as_before() -> Re
     let passed = count_ended(&home, &server, &ids).await?;
     ensure!(passed == rehearsals, "{passed} of {rehearsals} passed");
     ensure!(most == 1, "{most} rehearsals ran at once on one server");
-    Ok(())
+    invariants::hold(&home, &[&server]).await
 }
 
 /// Delivers one after another for as long as rehearsals run. Some are accepted while one does.

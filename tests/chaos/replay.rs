@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::harness::{Harness, Held};
+use crate::invariants;
 use crate::queries::{UNENDED, until_none};
 use crate::servers::{Home, Served, serve};
 
@@ -117,7 +118,7 @@ async fn a_run_that_was_resumed_meanwhile_is_not_ended() -> Result<()> {
     let row = client.query_one(sql, &[]).await?;
     let seen: (i64, &str) = (row.get(0), row.get(1));
     ensure!(seen == (1, "needs_review"), "{seen:?}");
-    Ok(())
+    invariants::hold(&home, &[&first]).await
 }
 
 async fn play(fault: Fault) -> Result<()> {
@@ -184,7 +185,7 @@ async fn play(fault: Fault) -> Result<()> {
             .await
             .with_context(|| format!("{id} after a {fault:?}"))?;
     }
-    Ok(())
+    invariants::hold(&home, &[&second]).await
 }
 
 /// Delivers what the destination refuses at the third step.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::campaign::size;
 use crate::harness::Harness;
+use crate::invariants;
 use crate::queries::{SUCCEEDED, until_count};
 use crate::servers::{Home, Served};
 
@@ -148,5 +149,6 @@ async fn apply(
     until_count(client, replayed, runs).await?;
     // The runs that it made are the last server's to carry out.
     until_ended(client, SUCCEEDED, runs).await?;
+    invariants::hold_but(home, &[&server], &["duties"]).await?;
     Ok(kills)
 }

@@ -5,10 +5,11 @@
 //!
 //! A night is a leap of the clock to the next instant of the schedule. The next one comes when the
 //! runs of the night have ended: a guard that probes relies on time, so the clock leaps only while
-//! nothing is being sent.
+//! nothing is being sent. A night has so many kills and is calm after them, because on a machine that is
+//! slow enough each kill would undo what was reached since the one before.
 //!
-//! `SEMEL_NIGHTS`, `SEMEL_NIGHT_CUSTOMERS` and `SEMEL_NIGHT_KILL_MS` say how many there are, and how
-//! often a server is killed.
+//! `SEMEL_NIGHTS`, `SEMEL_NIGHT_CUSTOMERS`, `SEMEL_NIGHT_KILL_MS` and `SEMEL_NIGHT_KILLS` say how many there are, how
+//! often a server is killed, and how often in one night at most.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use semel_testkit::{Chance, Cluster, Connection, Peer, Program, until};
 use serde_json::{Value, json};
 
 use crate::campaign::{keep_figures, size, storage};
+use crate::invariants;
 use crate::queries::{UNENDED, count};
 use crate::servers::{Home, Served, serve};
 
@@ -83,6 +85,8 @@ struct Billing {
     chance: Chance,
     last_kill: Instant,
     kills: usize,
+    kills_each: usize,
+    kills_tonight: usize,
     /// Runs that a killed server held.
     orphans: usize,
 }
@@ -113,6 +117,8 @@ async fn play(flows: &'static [&'static str], scope: &str) -> Result<Value> {
         billing.orphans > 0,
         "no server died with a run in its hands"
     );
+    let servers = billing.servers.iter().collect::<Vec<_>>();
+    invariants::hold_but(&billing.home, &servers, &["duties"]).await?;
     Ok(figures)
 }
 
@@ -154,6 +160,8 @@ impl Billing {
             // The first is due at once, as soon as a server holds a run.
             last_kill: due.context("a machine that has run for a second")?,
             kills: 0,
+            kills_each: size("SEMEL_NIGHT_KILLS", 8)?,
+            kills_tonight: 0,
             orphans: 0,
         })
     }
@@ -170,9 +178,10 @@ impl Billing {
             let lost = Behaviour::CloseWithoutAnswer;
             self.peer.next_times("/slow/", ANSWERS_LOST, lost).await?;
         }
+        self.kills_tonight = 0;
         let kill_and_look = async || -> Result<bool> {
             let is_over = self.is_over(night).await?;
-            if !is_over {
+            if !is_over && self.kills_tonight < self.kills_each {
                 self.kill_when_due().await?;
             }
             Ok(is_over)
@@ -237,6 +246,7 @@ impl Billing {
             self.servers[*at] = serve(Program::semel()?, &self.home.url(), LEASE).await?;
         }
         self.kills += 1;
+        self.kills_tonight += 1;
         Ok(())
     }
 

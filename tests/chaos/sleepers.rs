@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::campaign::{is_measured, keep_figures, size};
 use crate::crowd::{self, Post};
+use crate::invariants;
 use crate::queries::until_count;
 use crate::servers::{Home, serve};
 
@@ -89,6 +90,7 @@ async fn sleeping_runs_cost_only_their_rows() -> Result<()> {
     });
     println!("{figures:#}");
     ensure!(per_run < BYTES_MAX, "{per_run} bytes a run");
+    invariants::hold(&home, &[&server]).await?;
     keep_figures("sleepers", &figures)
 }
 

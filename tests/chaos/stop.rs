@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use semel_testkit::{Cluster, Options, Peer, Program, Stopwatch, patience, until};
 
+use crate::invariants;
 use crate::servers::{Home, serve};
 
 /// How long a stop may take.
@@ -37,7 +38,7 @@ async fn a_stop_keeps_its_bound_and_the_call_that_it_cuts_off_is_in_doubt() -> R
     first.process.sigterm()?;
     first.process.until_exit(patience()).await?;
     let took = begun.elapsed();
-    let _second = serve(Program::semel()?, &home.url(), "2s").await?;
+    let second = serve(Program::semel()?, &home.url(), "2s").await?;
     let client = home.connect().await?;
     let look = async || -> Result<String> {
         let state = "SELECT state::text FROM effects";
@@ -48,5 +49,5 @@ async fn a_stop_keeps_its_bound_and_the_call_that_it_cuts_off_is_in_doubt() -> R
     ensure!(took < BOUND + GRACE, "the stop took {took:?}");
     ensure!(state == "in_doubt", "the effect is {state}");
     ensure!(peer.count("/hang/").await?.calls == 1, "it is sent once");
-    Ok(())
+    invariants::hold(&home, &[&second]).await
 }

@@ -5,6 +5,7 @@ use anyhow::{Result, ensure};
 use semel_testkit::{Cluster, Connection, Options, Peer, patience, until};
 
 use crate::harness::Harness;
+use crate::invariants;
 use crate::servers::Home;
 
 /// How many runs wait for a slow destination beside the one that crashes processes.
@@ -82,7 +83,7 @@ async fn a_run_that_ends_its_process_is_quarantined_alone() -> Result<()> {
     ensure!(succeeded.len() == NEIGHBOURS, "{succeeded:?}");
     let effects = peer.count("/slow/").await?.effects;
     ensure!(effects <= NEIGHBOURS as u64 + 1, "{effects} effects");
-    Ok(())
+    invariants::hold_but(&home, &[&server], &["duties"]).await
 }
 
 /// Reads write nothing while they wait. Those of a killed server are taken twice without progress as soon as it
@@ -123,7 +124,7 @@ async fn runs_that_read_when_their_server_was_killed_continue_together() -> Resu
 
     let succeeded = keys(&client, "succeeded").await?;
     ensure!(succeeded.len() == NEIGHBOURS, "{succeeded:?}");
-    Ok(())
+    invariants::hold_but(&home, &[&server], &["duties"]).await
 }
 
 async fn keys(client: &Connection, state: &str) -> Result<Vec<String>> {

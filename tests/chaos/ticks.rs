@@ -8,6 +8,7 @@ use futures_util::future::try_join_all;
 use semel_testkit::{Cluster, Connection, Options};
 
 use crate::harness::Harness;
+use crate::invariants;
 use crate::queries::{SUCCEEDED, count, until_count};
 use crate::servers::{Home, Served};
 
@@ -42,9 +43,10 @@ async fn dies_at(point: &'static str) -> Result<()> {
     let held = watch.until_held().await?;
     server.process.sigkill()?;
     drop(held);
-    let _other = world.serve().await?;
+    let other = world.serve().await?;
 
-    world.until_recorded().await
+    world.until_recorded().await?;
+    world.until_sound(&[&other]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,7 +65,7 @@ async fn pauses_at(point: &'static str) -> Result<()> {
     world.set_clock("2027-01-10T01:00:01Z").await?;
     let held = watch.until_held().await?;
     server.process.sigstop()?;
-    let _other = world.serve().await?;
+    let other = world.serve().await?;
     world.until_recorded().await?;
     held.let_go().await;
     server.process.sigcont()?;
@@ -75,7 +77,8 @@ async fn pauses_at(point: &'static str) -> Result<()> {
     until_count(&world.client, "SELECT count(*) FROM runs", 2).await?;
     let counted = "SELECT count(*) FROM kv WHERE entry = 'ticks' AND value::text = '2'";
     until_count(&world.client, counted, 1).await?;
-    world.check(2).await
+    world.check(2).await?;
+    world.until_sound(&[&server, &other]).await
 }
 
 /// The clock leaps while a server accepts an instant: the next server records it as missed, so the first may not start it.
@@ -91,7 +94,7 @@ async fn an_instant_recorded_as_missed_gets_no_run_from_a_server_that_lost_its_s
     let held = watch.until_held().await?;
     server.process.sigstop()?;
     world.set_clock("2027-01-10T03:00:01Z").await?;
-    let _other = world.serve().await?;
+    let other = world.serve().await?;
     let missed = "SELECT count(*) FROM ticks
                    WHERE nominal = '2027-01-10T01:00:00Z' AND reason = 'missed' AND instants = 2";
     until_count(&world.client, missed, 1).await?;
@@ -105,7 +108,8 @@ async fn an_instant_recorded_as_missed_gets_no_run_from_a_server_that_lost_its_s
     let counted = "SELECT count(*) FROM kv WHERE entry = 'ticks' AND value::text = '2'";
     until_count(&world.client, counted, 1).await?;
     until_count(&world.client, SUCCEEDED, 2).await?;
-    world.check(2).await
+    world.check(2).await?;
+    world.until_sound(&[&server, &other]).await
 }
 
 struct World {
@@ -153,6 +157,10 @@ impl World {
         until_count(&self.client, "SELECT count(*) FROM ticks", 1).await?;
         until_count(&self.client, SUCCEEDED, 1).await?;
         self.check(1).await
+    }
+
+    async fn until_sound(&self, servers: &[&Served]) -> Result<()> {
+        invariants::hold_but(&self.home, servers, &["duties"]).await
     }
 
     /// This many instants have one run each, the recorded one.

@@ -106,7 +106,7 @@ fn without_comment(line: &str) -> &str {
 
 /// The string literals of a Rust source, as they are spelled. Statements stand in those, and the arrows
 /// of Rust do not.
-fn literals(source: &str) -> Vec<&str> {
+pub(crate) fn literals(source: &str) -> Vec<&str> {
     let (mut found, mut rest) = (Vec::new(), source);
     while let Some(at) = rest.find(['"', '\'', '/']) {
         let (before, from) = rest.split_at(at);

@@ -1,4 +1,5 @@
-//! No test lets time pass by itself, and none judges how long something took.
+//! No test lets time pass by itself, none judges how long something took, and none calls a text absent that an
+//! identity, a digest or a time has in it by chance.
 //!
 //! A time that is long enough on one machine is too short on another. The kit waits for conditions
 //! (`crates/testkit/src/waiting.rs`), and what a bound in seconds means is counted: statements, requests,
@@ -96,6 +97,37 @@ fn no_test_judges_how_long_something_took() -> Result<()> {
     let find = |code: &TestCode<'_>| code.find(judges_time);
     let advice = "count what the time stands for";
     expect_none(&object(find, MEASURE, MAY_JUDGE, advice)?)
+}
+
+#[test]
+fn no_test_calls_a_text_absent_that_chance_writes() -> Result<()> {
+    let find = |code: &TestCode<'_>| code.find(|lines, index| denies_digits(lines[index]));
+    let advice = "look for a text with a letter after f, a space or a sign in it";
+    expect_none(&object(find, &[], &[], advice)?)
+}
+
+#[test]
+fn digits_that_are_called_absent_are_found() {
+    assert!(denies_digits(
+        "    assert!(!page.contains(\"4200\"), \"{page}\");"
+    ));
+    assert!(denies_digits("    assert!(!seen.contains(\"c0de\"));"));
+    assert!(!denies_digits("    assert!(page.contains(\"4200\"));"));
+    assert!(!denies_digits("    assert!(!page.contains(\"sk_4200\"));"));
+}
+
+/// Whether a line says that some hexadecimal digits are not in a text. Identities, digests and fractions of a
+/// second have any four of them in one run of some thousands.
+fn denies_digits(line: &str) -> bool {
+    const CONTAINS: &str = ".contains(\"";
+    let Some((before, after)) = line.split_once(CONTAINS) else {
+        return false;
+    };
+    let sought = after.split('"').next().unwrap_or_default();
+    let is_denied = before
+        .rsplit(['(', ' '])
+        .any(|word| word.starts_with('!') && !word.starts_with("!="));
+    is_denied && !sought.is_empty() && sought.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Objects to what is found outside of some folders and in files that are not excused, and to excuses that

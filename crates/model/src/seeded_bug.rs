@@ -55,6 +55,10 @@ seeded_bugs! {
     ReconciledUnderOwnKey = "reconciled-under-own-key",
     /// An event that is dispatched again has another key.
     EventUnderNewId = "event-under-new-id",
+    /// A flow that has an event is asked for it again, by the key that is live then.
+    ReceiversNotRecorded = "receivers-not-recorded",
+    /// A server settles an event that another one has by now.
+    EventLeaseNotCompared = "event-lease-not-compared",
 
     // The ledger.
     /// Writes are let through whatever lease they carry.
@@ -71,6 +75,16 @@ seeded_bugs! {
     ProbeFindingIgnored = "probe-finding-ignored",
     /// What a probe found before the first attempt is performed again.
     FoundBeforeIgnored = "found-before-ignored",
+    /// What items and branches did is not told of a key.
+    StoryOfRunsOnly = "story-of-runs-only",
+    /// What a run only reused is told as performed.
+    ReuseToldAsDone = "reuse-told-as-done",
+    /// What was undone is told as standing.
+    UndoNotTold = "undo-not-told",
+    /// Of an effect that runs of several days came to, the first entry is told.
+    EarliestEntryTold = "earliest-entry-told",
+    /// A doubt that an operator gave up is told as known not to have happened.
+    GivenUpToldAsFailed = "given-up-told-as-failed",
     /// An operator may say at once that an effect did not happen.
     SettledTooSoon = "settled-too-soon",
     /// The destination's marker is written over, so that a repeat acts again.
@@ -87,6 +101,8 @@ seeded_bugs! {
     AttentionNotRemoved = "attention-not-removed",
     /// Every item of a list is another one, whatever its key.
     ItemKeyIgnored = "item-key-ignored",
+    /// The generation of an effect that was undone goes with the history of its run.
+    GenerationNotKept = "generation-not-kept",
 
     // Retries, leases and the queue.
     /// The ceiling of the delay does not grow.
@@ -141,6 +157,8 @@ seeded_bugs! {
     NamedCallerIgnored = "named-caller-ignored",
     /// A named effect in doubt is begun again by the next holder.
     NamedDoubtBegunAgain = "named-doubt-begun-again",
+    /// A run that reuses a named effect is not counted, so that the effect is undone under it.
+    ReuseNotCounted = "reuse-not-counted",
 
     // People.
     /// Semel does not announce a run that needs an operator.

@@ -224,7 +224,7 @@ pub(crate) async fn fire(
         let fired = engine
             .fire_schedule(by, &asking.namespace, &flow, &moment)
             .await?;
-        tracing::info!(%flow, actor, key = %fired.key, "schedule fired by hand");
+        tracing::info!(run.id = %fired.run, %flow, actor, "schedule fired by hand");
         let status = match fired.replayed {
             true => StatusCode::OK,
             false => StatusCode::CREATED,

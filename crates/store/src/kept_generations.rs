@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use semel_model::{RunId, Span};
+use semel_model::{RunId, SeededBug, Span};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -113,6 +113,9 @@ pub(crate) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     pub(crate) fn push(&mut self, change: &'a GenerationChange) {
+        if SeededBug::GenerationNotKept.is_seeded() {
+            return;
+        }
         let column = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
         self.firsts.push(*change.first.as_uuid());
         self.steps.push(&change.step);

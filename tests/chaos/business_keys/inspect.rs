@@ -13,6 +13,7 @@ use super::cell::Cell;
 use super::lane::Lane;
 use super::oracle::{Role, Scene, Stands};
 use super::snapshot::{Objections, Snapshot};
+use crate::invariants;
 use crate::servers::Served;
 
 /// After so long an operator may say of any request here that it did not happen.
@@ -51,6 +52,9 @@ impl Lane {
             object(cell, snapshot.object_to(*cell, Scene::Over));
             object(cell, check_results(*cell, &snapshot));
             object(cell, self.check_counts(*cell, &effects).await?);
+        }
+        if self.mistake.is_none() && objections.is_empty() {
+            invariants::hold_but(&self.home, &[server], &["duties"]).await?;
         }
         Ok(objections)
     }

@@ -8,6 +8,7 @@ use futures_util::future::try_join_all;
 use super::fault::Fault;
 use super::lane::Lane;
 use super::table::{CrashCell, Finding, Table};
+use crate::invariants;
 
 /// Plays every cell of a table and returns what was found, which must violate nothing.
 pub(crate) async fn play_all<T: Table, const FAULTS: usize>(
@@ -48,6 +49,9 @@ pub(crate) async fn play<T: Table>(
     let mut findings = Vec::new();
     for cells in T::deal(cells) {
         findings.extend(lane.play(&cells).await?);
+    }
+    if lane.mistake.is_none() && violations(&findings).is_empty() {
+        invariants::hold(&lane.home, &[&lane.second]).await?;
     }
     Ok(findings)
 }

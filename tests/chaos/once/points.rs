@@ -5,6 +5,7 @@ use semel_testkit::{Cluster, Options, patience};
 
 use super::Place;
 use crate::harness::Harness;
+use crate::invariants;
 use crate::queries::count;
 use crate::servers::{Home, faults, serve_at};
 
@@ -40,7 +41,7 @@ async fn a_server_that_dies_at_a_commit_point_has_nothing_run_twice() -> Result<
         ensure!(repeat.stdout == "said\n", "{point}: {repeat:?}");
         assert_eq!(place.count(point), 1, "{point}");
     }
-    Ok(())
+    invariants::hold(&home, &[&server]).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,5 +79,5 @@ async fn a_settlement_whose_answer_is_lost_is_recorded_once() -> Result<()> {
         assert_eq!(count(&home.connect().await?, acts).await?, index + 1);
         assert_eq!(place.show(point).await?["state"], "failed");
     }
-    Ok(())
+    invariants::hold(&home, &[&server]).await
 }

@@ -1,19 +1,24 @@
 //! Every order of two commands: what answers a run beside what takes it, and an erasure beside a dispatch.
 //!
 //! A run can be taken although nothing has come for the step that it stands at, and an answer that comes meanwhile must not
-//! be slept over. The pairs that can occur, and where each is played (`tests/chaos` draws the others with luck):
+//! be slept over. The pairs, and where each is played. *Orders*: `callbacks.rs`, in every order. *Storm*: `tests/chaos/wakes.rs`,
+//! where servers race and lose answers, so that it meets orders by chance.
 //!
 //! | taken by | callback | task's answer | approval | late response |
 //! |---|---|---|---|---|
-//! | end of a pause | `callbacks.rs` | can occur | can occur | can occur |
-//! | end of an item | `callbacks.rs` | can occur: the step after the list | as the task | as the task, once in doubt |
-//! | cancel | `callbacks.rs` | can occur | can occur | can occur |
-//! | timer | `callbacks.rs` | can occur: `within` | can occur: `within` | can occur: the next look of a probe |
-//! | gate | no: no step has told the address | no: no task is open | no: none is asked for | no: nothing was sent |
-//! | name | early ones alone: the run stands at the name | no: the task opens behind the name | no | no: nothing was sent |
-//! | resume | can occur | can occur | can occur | can occur |
-//! | recovery | `callbacks.rs` | can occur | can occur | can occur |
-//! | put-back | can occur: as recovery, by the same sleep | can occur | can occur | can occur |
+//! | end of a pause | orders, storm | storm | storm | nowhere |
+//! | end of an item | orders, storm | nowhere: the step after the list | nowhere: as the task | nowhere: as the task, once in doubt |
+//! | cancel | orders, storm | storm | storm | nowhere |
+//! | timer | orders, storm | storm | storm | nowhere: the next look of a probe |
+//! | gate | storm, right behind the gate: before it no step has told the address | cannot occur: no task is open | cannot occur: none is asked for | cannot occur: nothing was sent |
+//! | name | storm, early ones alone: the run stands at the name | cannot occur: the task opens behind the name | cannot occur | cannot occur: nothing was sent |
+//! | resume | storm | nowhere | nowhere | nowhere |
+//! | recovery | orders, storm | storm | storm | one order: `tests/chaos/races.rs`, before the doubt is written |
+//! | put-back | storm | nowhere: as recovery, by the same sleep | nowhere: as recovery | nowhere: as recovery |
+//! | late response | storm | nowhere | nowhere | cannot occur: an effect has one |
+//!
+//! Whatever is played nowhere rests on the one statement that wakes a run: `crates/store/tests/queries/wakes.rs` shows of each
+//! answer that it wakes a run which a worker holds.
 //!
 //! `semel_testkit::orders` says how an order is played, and how a red one is played again.
 

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use semel_model::{EffectId, RunId, SessionId, Span};
+use semel_model::{EffectId, RunId, SeededBug, SessionId, Span};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -280,7 +280,9 @@ pub async fn settle(
 ) -> Result<u64, ReadError> {
     let ids = ids_of(events);
     let values: [&(dyn ToSql + Sync); 2] = [&ids, session.as_uuid()];
-    Ok(cell.reader().await?.execute(SETTLE, &values).await?)
+    let (right, wrong) = ("holder IS NOT DISTINCT FROM $2", "$2::uuid IS NOT NULL");
+    let text = SeededBug::EventLeaseNotCompared.in_text(SETTLE, right, wrong);
+    Ok(cell.reader().await?.execute(text, &values).await?)
 }
 
 /// What of an event is not through.
