@@ -12,7 +12,7 @@ const SERVES_WITHIN: Duration = Duration::from_secs(10);
 #[tokio::test]
 async fn the_readme_works_as_printed() -> Result<()> {
     let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md"))?;
-    let commands = commands_of(&readme, "## Try it in two minutes")?;
+    let commands = commands_of(&readme, "## Try it")?;
     let home = tempfile::tempdir()?;
     let mut served: Option<(Process, String)> = None;
     let mut said = Vec::new();

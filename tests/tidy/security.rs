@@ -142,6 +142,26 @@ fn the_key_exchange_of_ssh_is_strict() -> Result<()> {
     Ok(())
 }
 
+/// A shortfall that is closed leaves the page and the scripts together.
+#[test]
+fn every_shortfall_that_a_script_prints_as_open_is_on_the_page_of_security() -> Result<()> {
+    let page = read("SECURITY.md")?;
+    let mut texts = texts()?;
+    texts.retain(|text| text.path.starts_with("tests/adversaries/") && text.path.ends_with(".py"));
+    let (mut objections, mut printed) = (Vec::new(), 0);
+    for text in &texts {
+        for rest in text.content.split("known('").skip(1) {
+            let id = rest.split('\'').next().unwrap_or_default();
+            printed += 1;
+            if !page.contains(&format!("\n| `{id}` | ")) {
+                objections.push(format!("{}: SECURITY.md lists no {id}", text.path));
+            }
+        }
+    }
+    assert!(printed > 3, "{printed} are not all");
+    expect_none(&objections)
+}
+
 #[test]
 fn the_page_of_security_says_how_to_report_and_how_soon_it_is_mended() -> Result<()> {
     let page = read("SECURITY.md")?;

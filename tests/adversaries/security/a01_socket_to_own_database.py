@@ -1,7 +1,7 @@
 """A flow's `db` connection leads to the engine's own database: by its Unix socket, by a forwarded port, and by a socket that the operator allows.
 
 Attacker: a token with connect, write, promote and start in a namespace of its own. Gain: rows of every namespace, and a
-token of its own making with all rights (SEC-1)."""
+token of its own making with all rights."""
 from ground import *
 
 FLOW = '''flow: NAME

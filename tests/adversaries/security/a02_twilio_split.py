@@ -1,7 +1,7 @@
 """One captured Twilio delivery is replayed under other keys, with its own signature.
 
 Twilio signs the address and the sorted form fields, name and value with nothing between them: the signed text does not
-determine the fields, so a name can be moved into the value before it (SEC-3)."""
+determine the fields, so a name can be moved into the value before it."""
 from ground import *
 
 SECRET = '0123456789abcdef0123456789abcdef'

@@ -1,4 +1,4 @@
-"""Destinations that send far more than was asked for, one in each protocol: what they cost the server, and the runs beside theirs (SEC-2).
+"""Destinations that send far more than was asked for, one in each protocol: what they cost the server, and the runs beside theirs.
 
 GIB (4) is what a destination sends unless it is cut off, MIB (400) the size of one row."""
 from ground import *

@@ -1,4 +1,4 @@
-"""Before authentication: (a) one address holds the memory for bodies, (b) one address floods with made-up tokens (SEC-20, SEC-10).
+"""Before authentication: (a) one address holds the memory for bodies, (b) one address floods with made-up tokens.
 
 The attacker is 127.0.0.2: 127.0.0.1 has no share of its own, because a proxy on this machine brings everybody's requests.
 HOLDERS (300) connections send a body of 1 MiB less a byte and wait; SECS (12) is how long each part lasts."""

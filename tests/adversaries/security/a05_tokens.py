@@ -1,4 +1,4 @@
-"""Tokens: is one shown again in silence, what is left after its maker was revoked, who is an actor, and what does the secret key know? (SEC-4, SEC-5, SEC-8, SEC-9)"""
+"""Tokens: is one shown again in silence, what is left after its maker was revoked, who is an actor, and what does the secret key know?"""
 from ground import *
 
 def attack():

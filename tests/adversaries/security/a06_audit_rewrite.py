@@ -1,6 +1,6 @@
-"""The audit record, rewritten by the role that Semel itself uses (SEC-9).
+"""The audit record, rewritten by the role that Semel itself uses.
 
-First as the packages set it up: the role owns the tables, which the documentation says, so that what must hold is that the
+First as the Debian package leaves it: the role owns the tables, which the documentation says, so that what must hold is that the
 operator is told and that an export kept elsewhere is not continued with another chain. Then with packaging/audit-owner.sql:
 nothing can be rewritten at all, and the server goes on."""
 from ground import *
@@ -34,6 +34,7 @@ def attack():
     must('acts are sealed', seal())
     kept, new = os.path.join(WORK, 'kept.jsonl'), os.path.join(WORK, 'new.jsonl')
     must('an export verifies', server.cli('audit', 'export', kept).returncode == 0 and server.cli('audit', 'verify', kept).returncode == 0)
+    must('it is an act of the record itself, once', cluster.sql("SELECT count(*) FROM audit WHERE action = 'audit.export'") == '1' and seal())
     must('a plain change is refused', cluster.refused("UPDATE audit SET subject = 'x'"))
 
     # What somebody with the credential of Semel's role does.

@@ -1,4 +1,4 @@
-"""The command line: where it sends a token, what its commands inherit, what a terminal gets to see, and files of `semel dev` (SEC-6, SEC-15, SEC-21, SEC-27)."""
+"""The command line: where it sends a token, what its commands inherit, what a terminal gets to see, and files of `semel dev`."""
 from ground import *
 import pty, shlex, stat
 

@@ -1,4 +1,4 @@
-"""Secrets that come back: a destination echoes the Authorization header, in answers of several sizes and shapes (SEC-12, F-c).
+"""Secrets that come back: a destination echoes the Authorization header, in answers of several sizes and shapes.
 
 An author with `write` and no right `secret` tries to read a secret that is bound to a host. A destination that reverses,
 splits or zips what it was sent shows it: no search can find that, so it is said and does not count."""

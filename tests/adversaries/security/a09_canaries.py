@@ -1,5 +1,5 @@
 """Who sees what was sent? One canary for each place, then every GET of the API and every page of the console, as an observer, as an
-administrator of another namespace, and as nobody; then `run erase`, and a search for the canaries in what is left (SEC-13, SEC-18)."""
+administrator of another namespace, and as nobody; then `run erase`, and a search for the canaries in what is left."""
 from ground import *
 
 JSON = {'content-type': 'application/json'}
@@ -123,9 +123,9 @@ def attack():
             if where == 'refused_deliveries': refused.add(canary[:24])
             else: left.setdefault(canary[:24], set()).add(where)
     must('the database keeps nothing beside what the erasure said', not left, left or '')
-    known('SEC-22', refused, f'texts of refused deliveries stay: {sorted(refused)}')
+    known('erasure-rest', refused, f'texts of refused deliveries stay: {sorted(refused)}')
     prints = cluster.sql('SELECT (SELECT count(*) FROM claims) + (SELECT count(fingerprint) FROM duplicates)')
-    known('SEC-22', prints != '0', f'{prints} fingerprints stay')
+    known('erasure-rest', prints != '0', f'{prints} fingerprints stay')
     found = subprocess.run(['grep', '-rlaE', 'CANARY', server.dir + '/resources'], capture_output=True, text=True).stdout.split()
     must('nor does the store of resources', not found, found)
     logged = sorted(set(re.findall(r'CANARY\w+|cust-\w+', server.log())))

@@ -140,7 +140,7 @@ def forge(cluster, server, browser, base, link):
         events = [json.dumps(it) for it in browser.go(origin + '/frame', 1.5)]
         refusals = sum('frame-ancestors' in it or 'X-Frame-Options' in it or 'Refused to frame' in it or 'ERR_BLOCKED_BY_RESPONSE' in it or '"blockedReason"' in it for it in events)
         must(f'no page is shown in a frame of {origin}', refusals >= 1, refusals)
-    known('SEC-25', any('semel_dev=' in headers.get('cookie', '') for _, _, headers, _ in evil.seen), 'the session cookie of 127.0.0.1 reaches other ports of this machine')
+    known('http-cookie', any('semel_dev=' in headers.get('cookie', '') for _, _, headers, _ in evil.seen), 'the session cookie of 127.0.0.1 reaches other ports of this machine')
     browser.go(f'http://evil.test:{server.port}/console', 0.8)
     text = browser.js('document.body.innerText') or ''
     must('the console does not answer under the name of somebody else', 'Sign in' not in text and 'Runs' not in text, text[:90])

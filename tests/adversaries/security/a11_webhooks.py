@@ -1,4 +1,4 @@
-"""Signatures, replay windows, callbacks and heads of requests: forged, late, early, doubled, replayed, moved (SEC-19)."""
+"""Signatures, replay windows, callbacks and heads of requests: forged, late, early, doubled, replayed, moved."""
 from ground import *
 
 K = b'k' * 32

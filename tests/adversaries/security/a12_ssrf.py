@@ -1,4 +1,4 @@
-"""Where a flow can reach: spellings of private addresses, redirects, other kinds of destinations, and the server's own listeners (SEC-16)."""
+"""Where a flow can reach: spellings of private addresses, redirects, other kinds of destinations, and the server's own listeners."""
 from ground import *
 from concurrent.futures import ThreadPoolExecutor
 

@@ -16,10 +16,10 @@ def attack():
     status, answer = decide(same, same, 'a')
     must('the same token does not start and approve', status == 403, (status, answer.get('code')))
     must('an approver who is another does', decide(one, two, 'b')[0] == 200)
-    known('SEC-17', True, 'two tokens of one person have two names: one starts, the other approves')
+    known('two-tokens', True, 'two tokens of one person have two names: one starts, the other approves')
     admin = server.made('adm', '--role', 'admin')
     made = server.made('bob', *rights('approve', 'read'), '--group', 'finance', token=admin)
-    known('SEC-17', decide(one, made, 'c')[0] == 200, 'a holder of admin makes an approver of any name and group')
+    known('two-tokens', decide(one, made, 'c')[0] == 200, 'a holder of admin makes an approver of any name and group')
 
     # A command's answer under a key that somebody else used.
     server.flow('res', 'flow: res\ntrigger:\n  webhook: { auth: none, key: input.id }\nsteps:\n  - id: a\n    approval: { from: [x], show: "${{ input }}", within: 1h }\n')

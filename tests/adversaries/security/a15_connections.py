@@ -1,4 +1,4 @@
-"""Connections that say nothing, of a machine whose limit of open files is low: what others get meanwhile (SEC-20).
+"""Connections that say nothing, of a machine whose limit of open files is low: what others get meanwhile.
 
 The soft limit is 1,024 (SOFT), as a service manager gives it; then hard and soft are. N connections are held open."""
 from ground import *

@@ -1,4 +1,4 @@
-"""Made-up tokens and cookies at the rate that a small program sends them, from an address of its own: what others get meanwhile, and what is left of it (SEC-10).
+"""Made-up tokens and cookies at the rate that a small program sends them, from an address of its own: what others get meanwhile, and what is left of it.
 
 SECS (12) is how long each flood lasts."""
 from ground import *

@@ -1,4 +1,4 @@
-"""Serving on the network without TLS: who is told, and does the command line send its token all the same? (SEC-14)"""
+"""Serving on the network without TLS: who is told, and does the command line send its token all the same?"""
 from ground import *
 
 def attack():
@@ -18,7 +18,7 @@ def attack():
     must('the worker of packaging/compose.yaml says --insecure', '--insecure' in text)
     page = lambda host, at='127.0.0.1': Http(at, server.port).get('/console/sign-in', headers={'host': host})[0]
     say('console at the public address:', page(f'{lan}:7171'), '; at this machine:', page(f'127.0.0.1:{server.port}'))
-    known('SEC-25', page('localhost', lan) == 200, 'the console answers the network for `Host: localhost`')
+    known('http-host', page('localhost', lan) == 200, 'the console answers the network for `Host: localhost`')
     must('not under another name', page('evil.test', lan) != 200)
     status, headers, _ = server.http.ask('OPTIONS', '/v1/runs', headers={'origin': 'https://evil.test', 'access-control-request-method': 'GET'}, raw=True)
     must('no other origin is let in by CORS', not [it for it in headers if it.startswith('access-control')], status)

@@ -1,4 +1,4 @@
-"""One tenant's author fills the server's places for rehearsals, again and again; another tenant must rehearse and promote all the same (SEC-11)."""
+"""One tenant's author fills the server's places for rehearsals, again and again; another tenant must rehearse and promote all the same."""
 from ground import *
 import uuid
 

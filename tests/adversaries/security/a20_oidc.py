@@ -1,4 +1,4 @@
-"""An identity provider that lies, a browser that was led here, and a person who leaves (SEC-8). Needs the Python package cryptography."""
+"""An identity provider that lies, a browser that was led here, and a person who leaves. Needs the Python package cryptography."""
 from ground import *
 
 try:

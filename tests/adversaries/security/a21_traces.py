@@ -1,4 +1,4 @@
-"""Smaller looks: what uses of a revoked token leave, and who may read the files of `serve` (SEC-10, SEC-21)."""
+"""Smaller looks: what uses of a revoked token leave, and who may read the files of `serve`."""
 from ground import *
 
 def attack():

@@ -1,4 +1,4 @@
-"""A server with 3 GB of address space, and one flow of one SELECT whose row has 900 MiB: the server must live, and the runs of others go on (SEC-2)."""
+"""A server with 3 GB of address space, and one flow of one SELECT whose row has 900 MiB: the server must live, and the runs of others go on."""
 from ground import *
 
 LIMIT, MIB, WATCHED = 3 << 30, int(os.environ.get('MIB', 900)), float(os.environ.get('SECS', 60))

@@ -1,4 +1,4 @@
-"""The installation's secret key is changed, as after a leak: everything goes on beside the new one, and nothing of the old one is left once it is gone (SEC-4)."""
+"""The installation's secret key is changed, as after a leak: everything goes on beside the new one, and nothing of the old one is left once it is gone."""
 from ground import *
 
 def attack():

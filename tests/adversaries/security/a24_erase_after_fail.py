@@ -1,4 +1,4 @@
-"""A doubt that an operator settled as `fail`: the customer's data can be erased, and the next run neither asks nor acts (SEC-7)."""
+"""A doubt that an operator settled as `fail`: the customer's data can be erased, and the next run neither asks nor acts."""
 from ground import *
 
 def attack():
