@@ -83,10 +83,23 @@ fn of_step(of: &StepStory) -> Vec<String> {
         ));
     }
     if counts.not_done > 0 {
-        let places = within(of, counts.not_done);
+        let places = match told.is_empty() {
+            true => within(of, counts.not_done),
+            false => elsewhere(of, counts.not_done),
+        };
         told.push(format!("{step} was not done{places}."));
     }
     told
+}
+
+/// At how many places a step was not done, beside others where it came to something.
+fn elsewhere(of: &StepStory, number: u64) -> String {
+    match (number, of.in_children) {
+        (1, true) => " in 1 other item or branch".to_owned(),
+        (number, true) => format!(" in {number} other items or branches"),
+        (1, false) => " in 1 other flow".to_owned(),
+        (number, false) => format!(" in {number} other flows"),
+    }
 }
 
 /// How often a step was performed, and how much of that stands.

@@ -118,6 +118,7 @@ fn partial(detail: &RunDetail) -> Option<String> {
     let at = |is: fn(&StoryCounts) -> u64| {
         let steps = story.steps.iter().filter(move |step| is(&step.counts) > 0);
         steps.map(move |step| match (step.in_children, is(&step.counts)) {
+            (true, 1) => format!("{} in 1 item or branch", step.step),
             (true, number) => format!("{} in {number} items or branches", step.step),
             (false, _) => step.step.clone(),
         })

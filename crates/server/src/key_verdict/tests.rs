@@ -136,7 +136,7 @@ fn items_and_branches_are_counted_and_a_second_time_is_said() {
     assert_eq!(
         said_of_items(each),
         "charge was done 50 times, once in each of 50 items or branches. Whether charge happened is \
-         unknown. charge was not done in 2 items or branches."
+         unknown. charge was not done in 2 other items or branches."
     );
     assert!(
         said_of_items(twice)
