@@ -120,7 +120,12 @@ pub async fn ask(
                             return outcome;
                         }
                     }
-                    Some(Told::Unrecorded) | None => {}
+                    // Asked for again by each run in its own time: not by all of them, one after the other, now.
+                    Some(Told::Unrecorded) => {
+                        let message = "the model's answer could not be recorded for this run";
+                        return Outcome::Failed(Fault::passing("database-unavailable", message));
+                    }
+                    None => {}
                 }
             }
         }

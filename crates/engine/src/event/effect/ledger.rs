@@ -113,7 +113,7 @@ pub(in crate::event) fn project_named(
             by,
             external_id,
             ..
-        } => match is_own(after, by) {
+        } => match is_own(after, by) && may_have_sent(before, after, step) {
             true => project_settled(before, after, flow, step, external_id.clone()),
             false => {
                 let made = (*effect, by);
@@ -144,6 +144,18 @@ fn is_own(after: &FoldedRun, by: &NameHolder) -> bool {
     let earlier = after.earlier.as_ref();
     *by == after.run
         || earlier.is_some_and(|earlier| earlier.first == *by || earlier.runs.contains(by))
+}
+
+/// Whether this run, or one before it at the same place of its key, may have sent the effect of this very step: another
+/// step of the run may hold the name as well.
+fn may_have_sent(before: &Before, after: &FoldedRun, step: &str) -> bool {
+    let past = after.past(step).map(|past| &past.outcome);
+    before.effect.is_some()
+        || match past {
+            Some(PastOutcome::InDoubt { .. } | PastOutcome::DoubtErased { .. }) => true,
+            Some(PastOutcome::Done { .. } | PastOutcome::Failed { .. } | PastOutcome::Undone)
+            | None => false,
+        }
 }
 
 /// An own doubt that was settled at the name: what was sent happened. Where an earlier run sent it, the entry
@@ -234,6 +246,8 @@ pub(in crate::event) fn project_failed(
     let note = match is_given_up {
         // The row says `failed`, and whether it happened stays unknown.
         true => format!("{GIVEN_UP}: {}", fault.message),
+        // The words of others are not those by which the ledger tells a doubt.
+        false if fault.message.starts_with(GIVEN_UP) => format!("failed: {}", fault.message),
         false => fault.message.clone(),
     };
     let mut changes = noted(before, now, flow, step, &note);

@@ -12,7 +12,7 @@ use semel_testkit::peer::Behaviour;
 use serde_json::json;
 
 use super::settling::{given_up, happened, key_sent, settle};
-use super::{FIRST, SECOND, becomes, end, play, publish};
+use super::{CHARGE, FIRST, SECOND, becomes, end, play, publish, publish_steps};
 use crate::world::World;
 
 /// What the ledger has of the one effect of a run.
@@ -133,5 +133,27 @@ async fn an_own_doubt_that_is_settled_at_the_name_is_an_effect_of_the_key_and_me
     assert_eq!(followed.state, RunState::Succeeded, "{followed:?}");
     assert_eq!(told(&world, next).await?, done_once());
     assert_eq!(world.peer.count("/plain/").await?.calls, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_step_that_meets_what_the_first_made_has_a_row_without_an_attempt() -> Result<()> {
+    let world = World::start().await?;
+    let first = CHARGE.replace("SCOPE", "namespace");
+    // Another expression of the same key: the check would refuse the same one.
+    let second = first.replace("id: charge", "id: again");
+    let second = second.replace("+ input.order", "+ string(input.order)");
+    publish_steps(&world, "story", &format!("{first}{second}")).await?;
+
+    let (run, ended) = play(&world, "story", FIRST).await?;
+
+    assert_eq!(ended.state, RunState::Succeeded, "{ended:?}");
+    assert_eq!(world.peer.count("/plain/").await?.calls, 1);
+    let cell = world.engine.cell().every();
+    let of = [StoryOf::Key(run)];
+    let story = key_story::read(cell, world.namespace_id, &of).await?;
+    let counts = story.steps.iter().map(|it| (it.step.as_str(), it.counts));
+    let expected = [("charge", done_once()), ("again", met())];
+    assert_eq!(counts.collect::<Vec<_>>(), expected);
     Ok(())
 }
