@@ -4,7 +4,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use semel_engine::memory::Portion;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -44,13 +43,13 @@ fn write<T: Serialize>(status: StatusCode, body: &T, clean: impl Fn(String) -> S
 }
 
 /// Answers 200 with JSON that takes a share of the memory until it was sent.
-pub(crate) fn with_memory(text: String, memory: Option<Portion>) -> Response {
+pub(crate) fn with_memory<M: Send + 'static>(text: String, memory: Option<M>) -> Response {
     let body = bytes_with_memory(text, memory);
     (StatusCode::OK, [(CONTENT_TYPE, JSON)], body).into_response()
 }
 
 /// A body that takes a share of the memory until it was sent.
-pub(crate) fn bytes_with_memory(text: String, memory: Option<Portion>) -> Bytes {
+pub(crate) fn bytes_with_memory<M: Send + 'static>(text: String, memory: Option<M>) -> Bytes {
     Bytes::from_owner(HeldText {
         text,
         _memory: memory,
@@ -58,12 +57,12 @@ pub(crate) fn bytes_with_memory(text: String, memory: Option<Portion>) -> Bytes 
 }
 
 /// A body and the memory that it takes.
-struct HeldText {
+struct HeldText<M> {
     text: String,
-    _memory: Option<Portion>,
+    _memory: Option<M>,
 }
 
-impl AsRef<[u8]> for HeldText {
+impl<M> AsRef<[u8]> for HeldText<M> {
     fn as_ref(&self) -> &[u8] {
         self.text.as_bytes()
     }

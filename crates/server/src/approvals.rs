@@ -199,7 +199,7 @@ pub(crate) async fn list(
     let limit = page_size(filter.limit);
     let before = cursor::read(filter.cursor.as_deref())?;
     let (cell, id, all) = (app.cell(), caller.namespace_id, filter.all);
-    let memory = ListMemory::take(&app).await?;
+    let memory = ListMemory::take(&app, caller.namespace_id).await?;
     let found = match filter.run {
         Some(run) => approvals::list_of_run(cell.of(run), id, run, all, before, limit).await?,
         None => approvals::list(cell.every(), id, all, before, limit).await?,

@@ -1,6 +1,10 @@
 //! How much memory the bodies of requests and of answers may take together.
 
+use std::sync::Arc;
+
 use semel_engine::Budget;
+
+use crate::places::FairPlaces;
 
 /// The least that bodies may take, whatever the machine is.
 const BUDGET_BYTES_MIN: usize = 64 << 20;
@@ -19,9 +23,16 @@ pub struct BodyBudget {
     pub(crate) shown: Budget,
     /// For what pages of the console make of them.
     pub(crate) viewed: Budget,
-    /// For pages of lists, and for tasks that workers claim.
+    /// For pages of lists.
     pub(crate) listed: Budget,
+    /// How many pages are made or sent at once, by namespace: one has half at most.
+    pub(crate) list_places: Arc<FairPlaces<i32>>,
+    /// For tasks that workers claim, which wait for no list.
+    pub(crate) claimed: Budget,
 }
+
+/// About so many bytes a page takes until it was sent.
+const PAGE_BYTES: usize = 1 << 20;
 
 impl BodyBudget {
     /// A quarter of the memory that the process may use, within sensible bounds.
@@ -33,7 +44,7 @@ impl BodyBudget {
     /// So many bytes, half of them for bodies as they come and half for what they become. As many as one half are for
     /// journals that are shown, a quarter of these for pages: whoever makes a page of a journal still has the journal,
     /// and would wait for itself in one budget. Lists have as many as half of one half: small ones need not wait for
-    /// large journals.
+    /// large journals. Claims of tasks have half as many as lists.
     pub fn of_bytes(bytes: usize) -> Self {
         Self {
             arriving: Budget::of_bytes(bytes / 2),
@@ -41,6 +52,11 @@ impl BodyBudget {
             shown: Budget::of_bytes(bytes / 8 * 3),
             viewed: Budget::of_bytes(bytes / 8),
             listed: Budget::of_bytes(bytes / 4),
+            list_places: Arc::new(FairPlaces::new(
+                (bytes / 4 / PAGE_BYTES).max(2),
+                (bytes / 8 / PAGE_BYTES).max(1),
+            )),
+            claimed: Budget::of_bytes(bytes / 8),
         }
     }
 }

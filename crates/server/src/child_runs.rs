@@ -49,7 +49,7 @@ async fn list_live(
         state: filter.state.map(ChildRunState::as_str),
         after: after.as_ref().map(|(step, index)| (step.as_str(), *index)),
     };
-    let memory = ListMemory::take(app).await?;
+    let memory = ListMemory::take(app, caller.namespace_id).await?;
     let (found, more) = child_runs::list_page(app.cell().of(run), run, wanted, limit).await?;
     let next = found.last().filter(|_| more);
     let next = next.map(|last| cursor::write_child(&last.step, last.index));

@@ -51,7 +51,7 @@ pub(crate) async fn list(
     };
     let (cell, id, from) = (app.cell(), caller.namespace_id, before.as_ref());
     let payloads = shows_payloads(&caller, &filter);
-    let memory = ListMemory::take(&app).await?;
+    let memory = ListMemory::take(&app, caller.namespace_id).await?;
     let mut found = FoundPage::new(limit);
     match (&key, filter.run) {
         (Some(key), _) => of_key(&app, &caller, key, from, payloads, &mut found).await?,
@@ -90,7 +90,7 @@ async fn list_held(
     let (cell, id) = (app.cell().every(), caller.namespace_id);
     let payloads = shows_payloads(caller, filter);
     let flow = filter.flow.as_ref().map(FlowName::as_str);
-    let memory = ListMemory::take(app).await?;
+    let memory = ListMemory::take(app, caller.namespace_id).await?;
     let mut found = FoundPage::new(limit);
     found.add(duplicates::list_held(cell, id, flow, before, limit, payloads).await?);
     found.answer(caller, memory)

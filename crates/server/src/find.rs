@@ -54,7 +54,7 @@ pub(crate) async fn find(
     let values = event_values(&of.key);
     let ids: Vec<RunId> = own.iter().take(RUNS_MAX).map(|run| run.id).collect();
     let mut there = key_presence::look(cell.every(), id, (&key, &of.key), &values, &ids).await?;
-    let memory = ListMemory::take(&app).await?;
+    let memory = ListMemory::take(&app, caller.namespace_id).await?;
     let mut room = PayloadRoom::new();
     let (mut items, is_cut) = match there.items {
         true => child_store::find_by_key(cell.every(), id, &of.key, LIST_MAX).await?,

@@ -1,5 +1,8 @@
 //! What was done under a key, read for every page, command and message that tells it. Nobody else counts.
 
+use std::sync::LazyLock;
+use std::time::Duration;
+
 use semel_api::types::{KeyStory, NameStory, RunDetail, StepStory, StoryCounts};
 use semel_model::RunId;
 use semel_store::effects::EffectView;
@@ -9,6 +12,14 @@ use semel_store::runs::RunView;
 
 use crate::app::App;
 use crate::error::chain;
+use crate::places::FairPlaces;
+
+/// How many stories are read at once, of all namespaces and of one: a key of many items takes a connection that others
+/// wait for.
+static STORIES: LazyLock<FairPlaces<i32>> = LazyLock::new(|| FairPlaces::new(3, 2));
+
+/// How long a story waits for its place.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Of how many effects that are looked up by an identifier the steps are told.
 const EFFECTS_MAX: usize = 20;
@@ -57,22 +68,27 @@ pub(crate) async fn read(
             steps: Vec::new(),
             is_whole: !names.is_empty(),
         },
-        false => {
-            let told = key_story::read(app.cell().every(), namespace_id, of).await;
-            told.unwrap_or_else(|error| {
-                tracing::warn!(
-                    error = chain(&error),
-                    "what was done under a key was not read"
-                );
-                LedgerStory::unread()
-            })
-        }
+        false => read_ledger(app, namespace_id, of).await,
     };
     KeyStory {
         steps: told.steps.into_iter().map(step).collect(),
         names: names.iter().map(name).collect(),
         is_whole: told.is_whole,
     }
+}
+
+async fn read_ledger(app: &App, namespace_id: i32, of: &[StoryOf]) -> LedgerStory {
+    let Some(_place) = STORIES.wait(namespace_id, PATIENCE).await else {
+        return LedgerStory::unread();
+    };
+    let told = key_story::read(app.cell().every(), namespace_id, of).await;
+    told.unwrap_or_else(|error| {
+        tracing::warn!(
+            error = chain(&error),
+            "what was done under a key was not read"
+        );
+        LedgerStory::unread()
+    })
 }
 
 fn step(told: LedgerStep) -> StepStory {

@@ -79,7 +79,7 @@ pub(crate) async fn list(
         before: cursor::read(filter.cursor.as_deref())?,
     };
     // The runs have results.
-    let _memory = ListMemory::take(&app).await?;
+    let _memory = ListMemory::take(&app, caller.namespace_id).await?;
     let found = runs::list(app.cell().every(), caller.namespace_id, &wanted, limit).await?;
     let next = found.next.map(cursor::write_position);
     let asked: Vec<ClaimId> = found.items.iter().map(|run| run.claim).collect();

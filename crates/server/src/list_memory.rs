@@ -21,6 +21,7 @@ use crate::answer;
 use crate::app::App;
 use crate::body::overloaded;
 use crate::error::ApiError;
+use crate::places::FairPlace;
 
 /// How many times the payloads of a page are there at once: as rows, as texts and as the body, with space for its last
 /// item.
@@ -37,20 +38,27 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The memory of one page, from before it is read until it was sent.
 #[derive(Debug)]
-pub(crate) struct ListMemory(Portion);
+pub(crate) struct ListMemory {
+    portion: Portion,
+    /// One of the pages that its namespace may have at once. A claim has none.
+    place: Option<FairPlace>,
+}
 
 impl ListMemory {
     /// Memory for the largest page that there may be.
-    pub(crate) async fn take(app: &App) -> Result<Self, ApiError> {
-        let budget = &app.options.body_budget.listed;
-        let portion = budget.take_within(PAGE_MEMORY, PATIENCE).await;
-        portion.map(Self).ok_or_else(overloaded)
+    pub(crate) async fn take(app: &App, namespace_id: i32) -> Result<Self, ApiError> {
+        let budget = &app.options.body_budget;
+        let place = budget.list_places.wait(namespace_id, PATIENCE).await;
+        let place = Some(place.ok_or_else(overloaded)?);
+        let portion = budget.listed.take_within(PAGE_MEMORY, PATIENCE).await;
+        let portion = portion.ok_or_else(overloaded)?;
+        Ok(Self { portion, place })
     }
 
     /// The memory that a claim of tasks takes before it is made.
     pub(crate) fn of_claim(app: &App) -> ClaimMemory<'_> {
         ClaimMemory {
-            budget: &app.options.body_budget.listed,
+            budget: &app.options.body_budget.claimed,
             bytes: PAGE_MEMORY,
             patience: PATIENCE,
         }
@@ -58,15 +66,18 @@ impl ListMemory {
 
     /// The memory that a claim took.
     pub(crate) fn of_portion(portion: Portion) -> Self {
-        Self(portion)
+        Self {
+            portion,
+            place: None,
+        }
     }
 
     /// Answers 200 with JSON, and keeps as much as that takes until it was sent.
     pub(crate) fn answer(self, text: String) -> Response {
-        let mut portion = self.0;
+        let Self { mut portion, place } = self;
         portion.shrink_to(text.len());
-        let portion = (text.len() > FREE_BYTES).then_some(portion);
-        answer::with_memory(text, portion)
+        let kept = (text.len() > FREE_BYTES).then_some((portion, place));
+        answer::with_memory(text, kept)
     }
 }
 
@@ -116,7 +127,7 @@ mod tests {
     #[tokio::test]
     async fn a_page_keeps_what_its_text_takes_until_it_was_sent() {
         let budget = Budget::of_bytes(PAGE_MEMORY);
-        let take = || ListMemory(budget.try_take(PAGE_MEMORY).unwrap());
+        let take = || ListMemory::of_portion(budget.try_take(PAGE_MEMORY).unwrap());
 
         let small = take().answer("[]".to_owned());
         let is_whole = budget.is_whole();

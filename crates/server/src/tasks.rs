@@ -241,7 +241,7 @@ pub(crate) async fn list(
         all: asked.all,
         before: cursor::read(asked.cursor.as_deref())?,
     };
-    let memory = ListMemory::take(&app).await?;
+    let memory = ListMemory::take(&app, caller.namespace_id).await?;
     let found = tasks::list(app.cell().every(), caller.namespace_id, &filter, limit).await?;
     let next = found.next.map(cursor::write_position);
     payloads::page(&caller, memory, found.items, view, next)

@@ -39,7 +39,7 @@ pub(crate) async fn list(
     if filter.release.is_some() && filter.flow.is_none() {
         return invalid("`release` is a number of a flow's release: say `flow` as well");
     }
-    let memory = ListMemory::take(&app).await?;
+    let memory = ListMemory::take(&app, caller.namespace_id).await?;
     let named = (&filter.key, filter.parent, &filter.external_id, &filter.ids);
     let page = match named {
         (None, None, None, None) => page(&app, &caller, &filter).await?,
