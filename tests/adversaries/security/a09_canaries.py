@@ -111,7 +111,8 @@ def attack():
     must('the doubt is given up', settled[0] == 200, settled)
     until(lambda: server.run_of(runs['two'])['state'] == 'failed', 30)
     for name, run in runs.items():
-        erased = until(lambda: (lambda it: it if it[0] == 200 else None)(server.http.post(f'/v1/runs/{run}/erase', {'reason': 'asked'})), 20, 1)
+        # What was given up may still arrive for its landing window: the lease, the time limit of the request, and room.
+        erased = until(lambda: (lambda it: it if it[0] == 200 else None)(server.http.post(f'/v1/runs/{run}/erase', {'reason': 'asked'})), 180, 1)
         must(f'{name} is erased', erased, erased and erased[1].get('not_reached'))
     time.sleep(2)
     left, refused = {}, set()
