@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use semel_engine::Budget;
+use semel_store::listed::PAGE_BYTES_MAX;
 
 use crate::places::FairPlaces;
 
@@ -31,9 +32,6 @@ pub struct BodyBudget {
     pub(crate) claimed: Budget,
 }
 
-/// About so many bytes a page takes until it was sent.
-const PAGE_BYTES: usize = 1 << 20;
-
 impl BodyBudget {
     /// A quarter of the memory that the process may use, within sensible bounds.
     pub fn quarter_of(memory_bytes: u64) -> Self {
@@ -53,8 +51,8 @@ impl BodyBudget {
             viewed: Budget::of_bytes(bytes / 8),
             listed: Budget::of_bytes(bytes / 4),
             list_places: Arc::new(FairPlaces::new(
-                (bytes / 4 / PAGE_BYTES).max(2),
-                (bytes / 8 / PAGE_BYTES).max(1),
+                (bytes / 4 / PAGE_BYTES_MAX).max(2),
+                (bytes / 8 / PAGE_BYTES_MAX).max(1),
             )),
             claimed: Budget::of_bytes(bytes / 8),
         }
